@@ -1,0 +1,1 @@
+"""The browser console. Empty until the control plane has something to show."""

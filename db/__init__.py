@@ -1,0 +1,1 @@
+"""The store. Empty until reports have to outlive a terminal."""

@@ -1,0 +1,1 @@
+"""Operators: pure functions over Arrow, testable without Spark."""

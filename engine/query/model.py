@@ -1,0 +1,112 @@
+"""What a query file says, as frozen values. Parsing lives in file.py (TOML) and sql.py (SQL)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """A column: name and Spark SQL type (simple string, e.g. `bigint`, `decimal(10,2)`)."""
+
+    name: str
+    type: str
+
+
+@dataclass(frozen=True, slots=True)
+class StreamSpec:
+    """One `[streams.NAME]` table. `path` is absolute once read; "" where the format has none."""
+
+    name: str
+    format: str
+    path: str
+    fields: tuple[Field, ...]
+    time: str | None = None
+    watermark_s: float = 0.0
+    options: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class SinkSpec:
+    """The `[sink]` table. `parquet` is native; any other Spark format is handed each tick's files."""
+
+    format: str
+    path: str
+    options: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class QuerySpec:
+    """A whole query file, defaults filled in, paths absolute."""
+
+    name: str
+    sql: str
+    streams: Mapping[str, StreamSpec]
+    sink: SinkSpec
+    checkpoint: Path
+    file: Path
+    nodes: int = 2
+    groups: int = 256
+    window_s: float | None = None
+    memory_per_node_bytes: int | None = None
+    placement: Mapping[int, float] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class KeyPart:
+    """One part of one input's join key: Spark SQL over the stream's columns, already cast to `type`.
+
+    `column` names the stream's column when the expression is that column and nothing more
+    (a widening cast aside), so that a columnar reader can do without Spark SQL.
+    """
+
+    expr: str
+    type: str
+    column: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class JoinInput:
+    """One stream as it enters the join: its alias, key, filter, and the columns needed afterwards."""
+
+    alias: str
+    stream: str
+    keys: tuple[KeyPart, ...]
+    payload: tuple[Field, ...]
+    where: str | None = None  # Spark SQL over the stream's columns
+
+    def column_id(self, name: str) -> str:
+        """The name of this input's column `name` in the joined row."""
+        return f"{self.alias}.{name}"
+
+
+def key_id(part: int) -> str:
+    """The name of key part `part` in the joined row (all inputs agree on its value)."""
+    return f"${part}"
+
+
+@dataclass(frozen=True, slots=True)
+class OutputColumn:
+    """One column of the result: either a joined column as it is (`source`), or DuckDB SQL (`expr`)
+    over joined columns, quoted by their ids (`"a.va"`, `"$0"`). `type` is the Spark SQL type that
+    Spark itself would give the column; the result is cast to it."""
+
+    name: str
+    type: str
+    source: str | None = None
+    expr: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class JoinQuery:
+    """A checked inner equi-join of 2 to 8 inputs that share one key."""
+
+    inputs: tuple[JoinInput, ...]
+    outputs: tuple[OutputColumn, ...]
+    where: str | None = None  # DuckDB SQL over the joined columns' ids
+
+    @property
+    def key_types(self) -> tuple[str, ...]:
+        return tuple(part.type for part in self.inputs[0].keys)

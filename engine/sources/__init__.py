@@ -1,0 +1,1 @@
+"""Sources: every stream as a Spark streaming DataFrame, the generator among them."""

@@ -1,0 +1,1 @@
+"""State: runs, segments, manifests, tiers and the commit log."""
