@@ -1,0 +1,79 @@
+"""Shared fixtures: the environment Spark needs, one session for the whole run, and Hypothesis profiles.
+
+Environment variables:
+  HYPOTHESIS_PROFILE       default | long (default: default)
+  HYPOTHESIS_MAX_EXAMPLES  examples per property, whatever the profile
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+ROOT = Path(__file__).resolve().parent.parent
+
+# Before anything imports pyspark: its worker processes inherit these from the JVM.
+if str(ROOT) not in sys.path:
+    sys.path.insert(0, str(ROOT))
+_paths = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+if str(ROOT) not in _paths:
+    os.environ["PYTHONPATH"] = os.pathsep.join([str(ROOT), *filter(None, _paths)])
+os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
+os.environ["PYSPARK_PYTHON"] = sys.executable
+os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+
+import pytest  # noqa: E402
+from hypothesis import HealthCheck, settings  # noqa: E402
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pyspark.sql import SparkSession
+
+
+def _register_profiles() -> None:
+    """No deadline (Spark's first call is slow), blobs printed so that a failure can be replayed."""
+    override = os.environ.get("HYPOTHESIS_MAX_EXAMPLES")
+    for name, examples in (("default", 50), ("long", 2000)):
+        settings.register_profile(
+            name,
+            deadline=None,
+            derandomize=False,
+            print_blob=True,
+            max_examples=int(override) if override else examples,
+            suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
+        )
+    settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
+
+
+_register_profiles()
+
+
+def _build_session(warehouse: Path) -> SparkSession:
+    from pyspark.sql import SparkSession
+
+    conf = {
+        "spark.ui.enabled": "false",
+        "spark.sql.adaptive.enabled": "false",
+        "spark.sql.execution.arrow.pyspark.validateSchema.enabled": "true",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.driver.memory": "2g",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.sql.warehouse.dir": str(warehouse),
+        "spark.driver.extraJavaOptions": "-Duser.timezone=UTC -Dderby.system.home=" + str(warehouse),
+    }
+    builder = SparkSession.builder.master("local[3,4]").appName("spillway-tests")
+    for key, value in conf.items():
+        builder = builder.config(key, value)
+    return builder.getOrCreate()
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """The one Spark session of a test run: local[3,4], UI and AQE off, UTC."""
+    session = _build_session(tmp_path_factory.mktemp("warehouse"))
+    session.sparkContext.setLogLevel("ERROR")
+    yield session
+    session.stop()
