@@ -1,0 +1,88 @@
+"""A flat directory of Parquet results, readable at any moment with a plain glob.
+
+Tasks stage hidden files; after the commit the driver publishes them by rename; a restart rolls
+the last commit forward. Small files are merged in compact.py. What is in a result, and when a
+tick commits, is not known here.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from engine.errors import SinkError
+from engine.sinks import compact, ledger
+from engine.sinks.staged import StagedFile, failure
+
+
+class ParquetDirectory:
+    """The protocol of one directory: prepare, publish, sweep, compact; every call is idempotent."""
+
+    def __init__(self, path: Path | str) -> None:
+        self.path = Path(path)
+        self._unseen = compact.SMALL_FILES  # small files published since we last looked
+
+    def prepare(self) -> None:
+        """Make the directory and try that it can be written."""
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            probe = self.path / f".probe-{os.getpid()}.tmp"
+            probe.write_bytes(b"")
+            probe.unlink()
+        except OSError as error:
+            raise failure(error, self.path) from error
+
+    def publish(self, files: Sequence[StagedFile]) -> None:
+        """Rename staged files into view. Repeating it is harmless; a lost file is an error."""
+        done: int | None = None
+        for file in files:
+            if self._rename(file):
+                continue
+            done = ledger.read(self.path).published if done is None else done
+            if file.version > done:
+                raise SinkError(
+                    f"result file vanished: neither {file.tmp} nor {file.final} is there",
+                    where=str(self.path),
+                    hint="Put it back from a copy; without it, rows of the last commit are lost: "
+                         "start again with a new checkpoint and an empty sink.")
+        if files:
+            ledger.mark(self.path, max(file.version for file in files))
+            self._unseen += sum(file.bytes < compact.SMALL_BYTES for file in files)
+
+    def recover(self, commits: Sequence[tuple[int, Sequence[StagedFile]]]) -> None:
+        """Roll compaction and the last commits forward, then clear what no commit names."""
+        compact.recover(self.path)
+        for _, files in commits:
+            self.publish(files)
+        self.sweep(set())
+
+    def sweep(self, keep: set[str]) -> int:
+        """Delete staged files that are not in `keep`; call it while no task runs."""
+        stale = [entry for entry in self.path.glob(".part-*.tmp") if entry.name not in keep]
+        for entry in stale:
+            entry.unlink(missing_ok=True)
+        return len(stale)
+
+    def maybe_compact(self) -> int:
+        """Merge one run of small published files, if there are many; how many were replaced."""
+        if self._unseen < compact.SMALL_FILES:
+            return 0
+        replaced = compact.maybe_compact(self.path)
+        self._unseen = compact.SMALL_FILES if replaced else 0
+        return replaced
+
+    def _rename(self, file: StagedFile) -> bool:
+        """Whether the file is in view now; False when it is nowhere."""
+        tmp, final = self.path / file.tmp, self.path / file.final
+        try:
+            if final.exists() and tmp.exists():
+                raise SinkError(f"{file.final} is there already, with other results",
+                                where=str(self.path),
+                                hint="Another query writes here: give each its own sink path.")
+            os.rename(tmp, final)
+        except FileNotFoundError:
+            return final.exists()
+        except OSError as error:
+            raise failure(error, final) from error
+        return True
