@@ -62,7 +62,8 @@ def _build_session(warehouse: Path) -> SparkSession:
         "spark.driver.memory": "2g",
         "spark.sql.shuffle.partitions": "2",
         "spark.sql.warehouse.dir": str(warehouse),
-        "spark.driver.extraJavaOptions": "-Duser.timezone=UTC -Dderby.system.home=" + str(warehouse),
+        "spark.driver.extraJavaOptions": "-Duser.timezone=UTC -Dderby.system.home="
+        + str(warehouse),
     }
     builder = SparkSession.builder.master("local[3,4]").appName("spillway-tests")
     for key, value in conf.items():

@@ -1,0 +1,49 @@
+# Spillway's commands. `make` or `make help` lists them.
+.DEFAULT_GOAL := help
+SHELL := bash
+PY := .venv/bin/python
+# More arguments for the command behind a target: make test ARGS="-k tick -x"
+ARGS ?=
+
+# Spark's Python workers import our modules from here; another Spark on the machine must not be picked up.
+export PYTHONPATH := $(CURDIR)
+unexport SPARK_HOME
+unexport VIRTUAL_ENV
+
+.PHONY: help setup run test lint fmt bench bench-long chaos lock clean
+
+help: ## this list
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-11s %s\n", $$1, $$2}'
+
+setup: ## make .venv from the lock file, check Java (again only when the lock changes)
+	@tools/setup.sh
+
+run: setup ## the demo: a join of three market streams, live in the terminal
+	@$(PY) run.py demo $(ARGS)
+
+test: setup ## the tests, without the long ones and the benchmarks
+	@$(PY) -m pytest -m "not long and not bench" $(ARGS)
+
+lint: setup ## ruff's rules and format, mypy in strict mode
+	@$(PY) -m ruff check .
+	@$(PY) -m ruff format --check .
+	@$(PY) -m mypy
+
+fmt: setup ## format the code and fix what can be fixed
+	@$(PY) -m ruff check --fix-only --quiet .
+	@$(PY) -m ruff format .
+
+bench: setup ## measure against Spark's own join and DuckDB (ARGS="--help")
+	@$(PY) -m tests.bench $(ARGS)
+
+bench-long: setup ## the long benchmark: 3 x 4 M rows, 80 files a stream
+	@$(PY) -m tests.bench tri-long $(ARGS)
+
+chaos: setup ## the long tests: hundreds of kills, thousands of examples
+	@HYPOTHESIS_PROFILE=long $(PY) -m pytest -m long --timeout 7200 $(ARGS)
+
+lock: ## write the lock files anew from pyproject.toml (needs the network)
+	@tools/lock.sh $(ARGS)
+
+clean: ## remove .venv, caches and generated data, but no state and no results
+	@rm -rf .venv .setup.lock .pytest_cache .mypy_cache .ruff_cache .hypothesis data/bench spark-warehouse
