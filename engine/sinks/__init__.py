@@ -5,5 +5,13 @@ from engine.sinks.parquet import ParquetDirectory
 from engine.sinks.staged import ResultWriter, StagedFile
 from engine.sinks.tail import tail
 
-__all__ = ["ParquetDirectory", "ParquetSink", "ResultWriter", "Sink", "StagedFile", "open_sink",
-           "side_directory", "tail"]
+__all__ = [
+    "ParquetDirectory",
+    "ParquetSink",
+    "ResultWriter",
+    "Sink",
+    "StagedFile",
+    "open_sink",
+    "side_directory",
+    "tail",
+]

@@ -33,8 +33,9 @@ SMALL_BYTES = 1 << 20
 SMALL_FILES = 64
 
 
-def maybe_compact(directory: Path, small_bytes: int = SMALL_BYTES,
-                  small_files: int = SMALL_FILES) -> int:
+def maybe_compact(
+    directory: Path, small_bytes: int = SMALL_BYTES, small_files: int = SMALL_FILES
+) -> int:
     """Merge the longest run of small files when there are more than `small_files`; at most that
     many files in one call (64 MB with the defaults). Returns how many were replaced.
 
@@ -83,8 +84,11 @@ def _merge(directory: Path, inputs: list[Path]) -> Path:
     name = f".compact-{uuid.uuid4().hex[:8]}"
     tmp = directory / f"{name}.parquet.tmp"
     (first, first_node), (last, last_node) = covers(inputs[0])[0], covers(inputs[-1])[1]
-    plan = {"inputs": [path.name for path in inputs], "tmp": tmp.name,
-            "final": f"part-{first:08d}-{first_node:04d}-{last:08d}-{last_node:04d}.parquet"}
+    plan = {
+        "inputs": [path.name for path in inputs],
+        "tmp": tmp.name,
+        "final": f"part-{first:08d}-{first_node:04d}-{last:08d}-{last_node:04d}.parquet",
+    }
     journal = directory / f"{name}.json"
     try:
         _concatenate(inputs, tmp)

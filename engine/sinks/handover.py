@@ -12,9 +12,10 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from engine.errors import SinkError
 from engine.query.model import SinkSpec
@@ -41,6 +42,7 @@ class Handover:
         self.guarantee = "exactly once" if self._to_files else "at least once"
 
     def prepare(self) -> None:
+        self._look_up()
         self._staging.prepare()
         if self._to_files:
             ParquetDirectory(self._target).prepare()
@@ -72,8 +74,11 @@ class Handover:
         return 0
 
     def _delivered(self) -> int:
-        return ledger.read(self._target).published if self._to_files else _Delivered(
-            self.directory).read()
+        return (
+            ledger.read(self._target).published
+            if self._to_files
+            else _Delivered(self.directory).read()
+        )
 
     def _mark(self, version: int) -> None:
         if self._to_files:
@@ -95,17 +100,35 @@ class Handover:
         self._show(version)
 
     def _write(self, rows: DataFrame, path: str | None, mode: str = "append") -> None:
+        writer = rows.write.format(self._spec.format).options(**self._spec.options).mode(mode)
+        with self._spark_errors():
+            writer.save(path) if path else writer.save()
+
+    def _look_up(self) -> None:
+        """Ask Spark for the format before the first tick, not after it."""
+        session: Any = self._spark
+        finder = session._jvm.org.apache.spark.sql.execution.datasources.DataSource
+        with self._spark_errors():
+            finder.lookupDataSourceV2(
+                self._spec.format, session._jsparkSession.sessionState().conf()
+            )
+
+    @contextmanager
+    def _spark_errors(self) -> Iterator[None]:
+        from py4j.protocol import Py4JJavaError
         from pyspark.errors import PySparkException
 
-        writer = rows.write.format(self._spec.format).options(**self._spec.options).mode(mode)
         try:
-            writer.save(path) if path else writer.save()
-        except PySparkException as error:
-            text = str(error).strip().splitlines()
-            raise SinkError(f"Spark cannot write {self._spec.format}: {text[0] if text else error}",
-                            where=path or self._spec.format,
-                            hint="Check [sink] format, path and options. The query resumes from "
-                                 "its last commit.") from error
+            yield
+        except (PySparkException, Py4JJavaError) as error:
+            java = getattr(error, "java_exception", None)
+            text = str(java.getMessage() if java else error).strip().splitlines()
+            raise SinkError(
+                f"Spark cannot write {self._spec.format}: {text[0] if text else ''}",
+                where=self._spec.path or "[sink]",
+                hint="Check [sink] format, path and options. The query resumes from "
+                "its last commit.",
+            ) from error
 
     def _folder(self, version: int) -> Path:
         return self._target / f".deliver-{version:08d}"
@@ -116,8 +139,10 @@ class Handover:
     def _moves(self, version: int) -> list[tuple[str, str]]:
         """Spark's file names and ours: `part-00000-<uuid>.snappy.orc` → `part-<version>-0000…`."""
         written = sorted(path.name for path in self._folder(version).glob("part-*"))
-        return [(name, f"part-{version:08d}-{i:04d}.{name.partition('.')[2]}")
-                for i, name in enumerate(written)]
+        return [
+            (name, f"part-{version:08d}-{i:04d}.{name.partition('.')[2]}")
+            for i, name in enumerate(written)
+        ]
 
     def _show(self, version: int) -> None:
         """Publish what the journal names; can be repeated from any point."""

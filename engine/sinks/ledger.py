@@ -32,8 +32,11 @@ def read(directory: Path) -> Ledger:
     except FileNotFoundError:
         return Ledger()
     except (ValueError, TypeError) as error:
-        raise SinkError("the sink's note cannot be read", where=str(directory / NAME),
-                        hint="Remove that file and start again.") from error
+        raise SinkError(
+            "the sink's note cannot be read",
+            where=str(directory / NAME),
+            hint="Remove that file and start again.",
+        ) from error
 
 
 def write(directory: Path, ledger: Ledger) -> None:
@@ -57,7 +60,8 @@ def claim(directory: Path, owner: str) -> None:
             f"holds the results of the query whose checkpoint is {ledger.owner}",
             where=str(directory),
             hint="Choose another sink path; or, if that checkpoint was moved here, "
-                 f"remove {directory / NAME}.")
+            f"remove {directory / NAME}.",
+        )
     write(directory, Ledger(owner, ledger.published if not ledger.owner else -1))
 
 
@@ -69,7 +73,8 @@ def start_over(directory: Path) -> None:
             f"holds results already ({stranger.name} …), but the checkpoint is new",
             where=str(directory),
             hint="Move the old results away, choose another sink path, or use the checkpoint "
-                 "that they belong to.")
+            "that they belong to.",
+        )
     write(directory, replace(read(directory), published=-1))
 
 

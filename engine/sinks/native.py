@@ -30,6 +30,7 @@ class Sink(Protocol):
     def recover(self, commits: Sequence[tuple[int, Sequence[StagedFile]]]) -> None:
         """`commits`: the last ones, oldest first, with their files (which may be none); empty
         only for a query that never committed."""
+
     def maybe_compact(self) -> int: ...
 
 
@@ -62,10 +63,16 @@ class ParquetSink:
 def open_sink(spec: SinkSpec, checkpoint: Path, spark: SparkSession) -> Sink:
     """The sink that the query file asks for."""
     if "://" in spec.path:
-        raise SinkError("only local and mounted paths are supported as yet", where=spec.path,
-                        hint="Mount it, or write locally and copy.")
-    return (ParquetSink(spec, checkpoint) if spec.format == "parquet"
-            else Handover(spec, checkpoint, spark))
+        raise SinkError(
+            "only local and mounted paths are supported as yet",
+            where=spec.path,
+            hint="Mount it, or write locally and copy.",
+        )
+    return (
+        ParquetSink(spec, checkpoint)
+        if spec.format == "parquet"
+        else Handover(spec, checkpoint, spark)
+    )
 
 
 def side_directory(checkpoint: Path, kind: str, name: str) -> ParquetDirectory:
@@ -76,10 +83,16 @@ def side_directory(checkpoint: Path, kind: str, name: str) -> ParquetDirectory:
 def _compression(spec: SinkSpec) -> str:
     unknown = sorted(set(spec.options) - {"compression"})
     if unknown:
-        raise SinkError(f"unknown option {unknown[0]!r} of the parquet sink", where="[sink]",
-                        hint="It has one option: compression.")
+        raise SinkError(
+            f"unknown option {unknown[0]!r} of the parquet sink",
+            where="[sink]",
+            hint="It has one option: compression.",
+        )
     name = spec.options.get("compression", "none")
     if name not in COMPRESSIONS:
-        raise SinkError(f"unknown compression {name!r}", where="[sink]",
-                        hint=f"Choose one of {', '.join(COMPRESSIONS)}.")
+        raise SinkError(
+            f"unknown compression {name!r}",
+            where="[sink]",
+            hint=f"Choose one of {', '.join(COMPRESSIONS)}.",
+        )
     return name

@@ -19,9 +19,10 @@ from engine.sinks.staged import StagedFile, failure
 class ParquetDirectory:
     """The protocol of one directory: prepare, publish, sweep, compact; every call is idempotent."""
 
-    def __init__(self, path: Path | str) -> None:
+    def __init__(self, path: Path | str, *, small_files: int = compact.SMALL_FILES) -> None:
         self.path = Path(path)
-        self._unseen = compact.SMALL_FILES  # small files published since we last looked
+        self._small_files = small_files
+        self._unseen = small_files  # small files published since we last looked for them
 
     def prepare(self) -> None:
         """Make the directory and try that it can be written."""
@@ -45,7 +46,8 @@ class ParquetDirectory:
                     f"result file vanished: neither {file.tmp} nor {file.final} is there",
                     where=str(self.path),
                     hint="Put it back from a copy; without it, rows of the last commit are lost: "
-                         "start again with a new checkpoint and an empty sink.")
+                    "start again with a new checkpoint and an empty sink.",
+                )
         if files:
             ledger.mark(self.path, max(file.version for file in files))
             self._unseen += sum(file.bytes < compact.SMALL_BYTES for file in files)
@@ -66,10 +68,10 @@ class ParquetDirectory:
 
     def maybe_compact(self) -> int:
         """Merge one run of small published files, if there are many; how many were replaced."""
-        if self._unseen < compact.SMALL_FILES:
+        if self._unseen < self._small_files:
             return 0
-        replaced = compact.maybe_compact(self.path)
-        self._unseen = compact.SMALL_FILES if replaced else 0
+        replaced = compact.maybe_compact(self.path, small_files=self._small_files)
+        self._unseen = self._small_files if replaced else 0
         return replaced
 
     def _rename(self, file: StagedFile) -> bool:
@@ -77,9 +79,11 @@ class ParquetDirectory:
         tmp, final = self.path / file.tmp, self.path / file.final
         try:
             if final.exists() and tmp.exists():
-                raise SinkError(f"{file.final} is there already, with other results",
-                                where=str(self.path),
-                                hint="Another query writes here: give each its own sink path.")
+                raise SinkError(
+                    f"{file.final} is there already, with other results",
+                    where=str(self.path),
+                    hint="Another query writes here: give each its own sink path.",
+                )
             os.rename(tmp, final)
         except FileNotFoundError:
             return final.exists()

@@ -55,10 +55,14 @@ def stage(version: int, node: int) -> tuple[str, str]:
 
 def published(directory: Path) -> list[Path]:
     """The published files, in the order in which their rows were committed."""
-    found = [(match, entry) for entry in directory.iterdir()
-             if (match := _PUBLISHED.fullmatch(entry.name))]
-    return [entry for match, entry in
-            sorted(found, key=lambda pair: (int(pair[0][1]), int(pair[0][2])))]
+    found = [
+        (match, entry)
+        for entry in directory.iterdir()
+        if (match := _PUBLISHED.fullmatch(entry.name))
+    ]
+    return [
+        entry for match, entry in sorted(found, key=lambda pair: (int(pair[0][1]), int(pair[0][2])))
+    ]
 
 
 def covers(path: Path) -> tuple[tuple[int, int], tuple[int, int]]:
@@ -78,8 +82,11 @@ def failure(error: OSError, path: Path | str) -> SinkError:
         30: "The file system is read-only: choose another sink path.",
         122: "The disk quota is used up: free some space, then start again.",
     }
-    hint = advice.get(error.errno or 0, "Put it right, then start again: nothing is lost.")
-    return SinkError(f"cannot write results: {error.strerror or error}", where=str(path), hint=hint)
+    named = re.search(r"\[errno (\d+)\]", str(error))  # Arrow puts it into the text
+    code = error.errno or (int(named[1]) if named else 0)
+    hint = advice.get(code, "Put it right, then start again: nothing is lost.")
+    reason = os.strerror(code) if code else str(error)
+    return SinkError(f"cannot write results: {reason}", where=str(path), hint=hint)
 
 
 class ResultWriter:
@@ -88,8 +95,16 @@ class ResultWriter:
     Rows wait for a row group of ROW_GROUP_ROWS or ROW_GROUP_BYTES, whichever fills first.
     """
 
-    def __init__(self, directory: str, version: int, node: int, schema: pa.Schema, *,
-                 compression: str = "none", fsync: bool = False) -> None:
+    def __init__(
+        self,
+        directory: str,
+        version: int,
+        node: int,
+        schema: pa.Schema,
+        *,
+        compression: str = "none",
+        fsync: bool = False,
+    ) -> None:
         self._directory, self._schema = Path(directory), schema
         self._tmp, self._final = stage(version, node)
         self._compression, self._fsync = compression, fsync
@@ -161,8 +176,14 @@ class ResultWriter:
 
 def parquet_writer(file: pa.NativeFile, schema: pa.Schema, compression: str) -> pq.ParquetWriter:
     """The one place that says how our Parquet looks (reasons: the module's docstring)."""
-    return pq.ParquetWriter(file, schema, compression=compression, use_dictionary=False,
-                            write_statistics=False, write_batch_size=1 << 16)
+    return pq.ParquetWriter(
+        file,
+        schema,
+        compression=compression,
+        use_dictionary=False,
+        write_statistics=False,
+        write_batch_size=1 << 16,
+    )
 
 
 def _sync(path: Path) -> None:
