@@ -91,7 +91,9 @@ check_java() {
 
 # Browser tests will need Chromium: its check belongs here, beside Java's, and into main below.
 
+# `tools/setup.sh java` only looks at Java.
 main() {
+  if [ "${1:-}" = java ]; then check_java; return; fi
   [ -f "$LOCK" ] || die "$LOCK is missing: is this a whole clone?"
   mkdir -p "$VENV"
   if command -v flock >/dev/null 2>&1; then # two makes at once must not install into one environment
