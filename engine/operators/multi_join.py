@@ -1,0 +1,272 @@
+"""`multi_join`: the m-way symmetric join of one shared key, as a pure function over Arrow.
+
+The delta of one input meets the runs of all others. Everything is sorted by hash, so a probe is two
+binary searches; rows whose key is missing from any input drop out before a row is copied. What is left
+is gathered key by key into small tables, hash collisions are taken apart there, and the results are
+enumerated in chunks of bounded size. No file is read or written here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from engine.columns import Longs, concat, longs, take, take_rows
+
+HASH = "$h"
+Hashes = npt.NDArray[np.uint64]
+
+MATCHED_ROWS_MAX = 2_000_000  # rows of all inputs gathered at once; one key alone may exceed it
+CHUNK_ROWS_MAX = 524_288  # result rows handed on at once
+_SAMPLE = 512
+
+
+def hashes(batch: pa.RecordBatch) -> Hashes:
+    """The hash column, which comes first in every sorted batch."""
+    return longs(batch.column(0), "u8")  # type: ignore[return-value]
+
+
+class View:
+    """A run as it is probed: segments in hash order, numbered as one long sequence of rows."""
+
+    def __init__(self, segments: Sequence[pa.RecordBatch]) -> None:
+        self.segments = [s for s in segments if s.num_rows]
+        self.hashes = [hashes(s) for s in self.segments]
+        self.bases = np.cumsum([0] + [s.num_rows for s in self.segments])
+
+    def locate(self, wanted: Hashes) -> tuple[Longs, Longs]:
+        """For each of the sorted `wanted`: its first row here, and how many rows have it."""
+        first = np.zeros(len(wanted), dtype=np.int64)
+        count = np.zeros(len(wanted), dtype=np.int64)
+        for base, have in zip(self.bases, self.hashes, strict=False):
+            a, b = np.searchsorted(wanted, have[0]), np.searchsorted(wanted, have[-1], "right")
+            some = wanted[a:b]
+            low = np.searchsorted(have, some)
+            found = np.searchsorted(have, some, "right") - low
+            fresh = count[a:b] == 0  # a key may go on from the segment before
+            first[a:b] = np.where(fresh, base + low, first[a:b])
+            count[a:b] += found
+        return first, count
+
+    def take(self, rows: Longs) -> pa.RecordBatch:
+        """The rows with these ascending numbers."""
+        ends = np.searchsorted(rows, self.bases)
+        parts = [
+            take_rows(segment, rows[a:b] - base)
+            for segment, base, a, b in zip(self.segments, self.bases, ends, ends[1:], strict=False)
+            if b > a
+        ]
+        return concat(parts) if parts else take_rows(self.segments[0], rows)
+
+
+@dataclass(frozen=True, slots=True)
+class _Hits:
+    """Where the wanted keys are in one input: for each run, first row and count of every key."""
+
+    views: Sequence[View]
+    first: list[Longs]
+    count: list[Longs]
+
+    def keep(self, mask: npt.NDArray[np.bool_] | slice) -> _Hits:
+        return _Hits(self.views, [f[mask] for f in self.first], [c[mask] for c in self.count])
+
+    def total(self) -> Longs:
+        return np.sum(self.count, axis=0, dtype=np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    """One input's matching rows, ordered by key number; `offsets[k]` is where key k begins."""
+
+    batch: pa.RecordBatch
+    offsets: Longs
+
+    @property
+    def counts(self) -> Longs:
+        return np.diff(self.offsets)
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """Some result rows: each input's columns, expanded. `hash_counts` says how many results each key
+    hash has in this chunk (hashes may repeat)."""
+
+    columns: tuple[pa.RecordBatch, ...]
+    hashes: Hashes
+    counts: Longs
+
+    @property
+    def rows(self) -> int:
+        return self.columns[0].num_rows
+
+
+def probe(
+    delta: pa.RecordBatch,
+    source: int,
+    targets: Sequence[Sequence[View]],
+    *,
+    keys: int,
+    exact_hash: bool,
+    wanted: Sequence[Sequence[str]],
+    chunk_rows: int = CHUNK_ROWS_MAX,
+) -> Iterator[Chunk]:
+    """All results with one part from `delta` (input `source`) and one from each other input.
+
+    `targets[j]` are the runs of input j (that of `source` is not used); `wanted[j]` names the columns
+    of input j that results need; `exact_hash` says that equal hashes mean equal keys.
+    """
+    view = View([delta])
+    distinct, start, count = _distinct(hashes(delta))
+    hits = {source: _Hits([view], [start], [count])}
+    others = [j for j in range(len(targets)) if j != source]
+    for j in _by_fan_out(distinct, others, targets):
+        found = [v.locate(distinct) for v in targets[j]]
+        mine = _Hits(targets[j], [f for f, _ in found], [c for _, c in found])
+        present = mine.total() > 0 if found else np.zeros(len(distinct), dtype=bool)
+        hits = {i: h.keep(present) for i, h in hits.items()} | {j: mine.keep(present)}
+        distinct = distinct[present]
+        if not len(distinct):
+            return
+    ordered = [hits[j] for j in range(len(targets))]
+    for part in _bounded(sum(h.total() for h in ordered), MATCHED_ROWS_MAX):  # type: ignore[arg-type]
+        rows = [_gather(h.keep(part)) for h in ordered]
+        marks = distinct[part]
+        if not exact_hash:
+            rows, marks = _separate(rows, marks, keys)
+        yield from _enumerate(rows, marks, wanted, chunk_rows)
+
+
+def _distinct(ordered: Hashes) -> tuple[Hashes, Longs, Longs]:
+    """The distinct values of a sorted array with first position and count."""
+    start = np.flatnonzero(np.r_[True, ordered[1:] != ordered[:-1]])
+    return ordered[start], start, np.diff(np.r_[start, len(ordered)])
+
+
+def _by_fan_out(
+    distinct: Hashes, others: list[int], targets: Sequence[Sequence[View]]
+) -> list[int]:
+    """The inputs to probe, that with the least expected fan-out first, judged by a sample of keys."""
+    if len(others) < 2:
+        return others
+    sample = distinct[:: max(1, len(distinct) // _SAMPLE)]
+    fan_out = {j: sum(int(v.locate(sample)[1].sum()) for v in targets[j]) for j in others}
+    return sorted(others, key=lambda j: fan_out[j])
+
+
+def _bounded(weights: Longs, limit: int) -> Iterator[slice]:
+    """Slices of consecutive items that weigh at most `limit` together, or are a single item."""
+    ends = np.cumsum(weights)
+    a = 0
+    while a < len(weights):
+        before = int(ends[a - 1]) if a else 0
+        b = max(a + 1, int(np.searchsorted(ends, before + limit, "right")))
+        yield slice(a, b)
+        a = b
+
+
+def spread(first: Longs, count: Longs) -> Longs:
+    """first[0], first[0]+1, … (count[0] of them), first[1], …: ranges written out."""
+    ends = np.cumsum(count)
+    total = int(ends[-1]) if len(ends) else 0
+    return np.repeat(first - (ends - count), count) + np.arange(total)
+
+
+def _gather(hits: _Hits) -> _Rows:
+    """Copy the matching rows of one input together, ordered by key."""
+    used = [(v, f, c) for v, f, c in zip(hits.views, hits.first, hits.count, strict=True) if c.any()]
+    batch = concat([v.take(spread(f, c)) for v, f, c in used])
+    if len(used) > 1:
+        key = np.concatenate([np.repeat(np.arange(len(c)), c) for _, _, c in used])
+        batch = take_rows(batch, np.argsort(key, kind="stable"))
+    return _Rows(batch, np.r_[0, np.cumsum(hits.total())])
+
+
+def _separate(rows: list[_Rows], marks: Hashes, keys: int) -> tuple[list[_Rows], Hashes]:
+    """Make key numbers stand for real keys: a hash shared by different keys is split."""
+    if all(_agrees(side, rows[0], keys) for side in rows):
+        return rows, marks
+    tables = [pa.Table.from_batches([r.batch.select(range(1, 1 + keys))]) for r in rows]
+    together = pa.concat_tables(tables)
+    codes = [_codes(together.column(i).combine_chunks()) for i in range(keys)]
+    _, ident = np.unique(np.stack(codes, axis=1), axis=0, return_inverse=True)
+    sides = np.split(ident.reshape(-1), np.cumsum([r.batch.num_rows for r in rows])[:-1])
+    size = int(ident.max()) + 1
+    counts = [np.bincount(side, minlength=size) for side in sides]
+    whole = np.flatnonzero(np.min(counts, axis=0) > 0)
+    named = np.zeros(size, dtype=np.uint64)
+    for side, r in zip(sides, rows, strict=True):
+        named[side] = hashes(r.batch)
+    split = [_regroup(r, s, c, whole) for r, s, c in zip(rows, sides, counts, strict=True)]
+    return split, named[whole]
+
+
+def _codes(column: pa.Array) -> Longs:
+    return column.dictionary_encode().indices.to_numpy(zero_copy_only=False).astype(np.int64)
+
+
+def _regroup(rows: _Rows, ident: Longs, counts: Longs, whole: Longs) -> _Rows:
+    order = np.argsort(ident, kind="stable")
+    first = (np.cumsum(counts) - counts)[whole]
+    batch = take_rows(rows.batch, order[spread(first, counts[whole])])
+    return _Rows(batch, np.r_[0, np.cumsum(counts[whole])])
+
+
+def _agrees(side: _Rows, lead: _Rows, keys: int) -> bool:
+    """Does every row have the very key of the lead input's first row of the same number?"""
+    number = np.repeat(lead.offsets[:-1], side.counts)
+    for i in range(1, 1 + keys):
+        if not take(lead.batch.column(i), number).equals(side.batch.column(i)):
+            return False
+    return True
+
+
+def _enumerate(
+    rows: list[_Rows], marks: Hashes, wanted: Sequence[Sequence[str]], limit: int
+) -> Iterator[Chunk]:
+    """Every combination of the inputs' rows, key by key, in chunks of at most `limit`."""
+    counts = [r.counts for r in rows]
+    sides = [
+        _Rows(r.batch.select(list(names)), r.offsets) for r, names in zip(rows, wanted, strict=True)
+    ]
+    products = np.ones(len(marks), dtype=np.int64)
+    for c in counts:
+        products *= c
+    for part in _bounded(products, limit):
+        if products[part.start] > limit:
+            yield from _one_key(sides, part.start, int(products[part.start]), marks, limit)
+        else:
+            yield Chunk(_many_keys(sides, part), marks[part], products[part])
+
+
+def _many_keys(sides: list[_Rows], part: slice) -> tuple[pa.RecordBatch, ...]:
+    """Expand input by input: each step repeats what is there for every row of the next input."""
+    key = np.arange(part.start, part.stop)
+    first, count = sides[0].offsets[key], sides[0].counts[key]
+    done = [take_rows(sides[0].batch, spread(first, count))]
+    key = np.repeat(key, count)
+    for side in sides[1:]:
+        first, count = side.offsets[key], np.diff(side.offsets)[key]
+        again = np.repeat(np.arange(len(key)), count)
+        done = [take_rows(batch, again) for batch in done]
+        done.append(take_rows(side.batch, spread(first, count)))
+        key = key[again]
+    return tuple(done)
+
+
+def _one_key(
+    sides: list[_Rows], key: int, total: int, marks: Hashes, limit: int
+) -> Iterator[Chunk]:
+    """One key with more results than fit a chunk: number the combinations and take them apart."""
+    for a in range(0, total, limit):
+        rest = np.arange(a, min(total, a + limit))
+        size = len(rest)
+        done: list[pa.RecordBatch] = []
+        for side in reversed(sides):
+            count = int(side.counts[key])
+            done.append(take_rows(side.batch, side.offsets[key] + rest % count))
+            rest = rest // count
+        yield Chunk(tuple(reversed(done)), marks[key : key + 1], np.array([size]))

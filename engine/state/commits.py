@@ -1,0 +1,153 @@
+"""The commit log: one atomic file for every manifest version, and now and then a snapshot of it all.
+
+A version exists once its file is in place; nothing before that counts. Each file begins with the
+checksum of what follows. Only the driver that holds the checkpoint's lock writes here.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import xxhash
+
+from engine.errors import CheckpointError
+from engine.state.files import write_error
+from engine.state.model import FORMAT_VERSION, Change, Hold, Manifest, Place, Run
+
+SNAPSHOT_EVERY = 32
+_DAMAGED = "Restore the checkpoint from a copy, or start with a new one."
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """What one version changed, and what it must still do: publish the staged result files."""
+
+    version: int
+    tick: int
+    changes: Mapping[Place, Change]
+    holds: tuple[Hold, ...]
+    staged: Mapping[str, list[Any]]  # sink name -> staged files
+    stats: Mapping[str, Any] = field(default_factory=dict)
+
+    def pack(self) -> dict[str, Any]:
+        changes = {str(p): [c.kept, [r.pack() for r in c.added]] for p, c in self.changes.items()}
+        holds = [hold.pack() for hold in self.holds]
+        return {"version": self.version, "tick": self.tick, "changes": changes, "holds": holds,
+                "staged": dict(self.staged), "stats": dict(self.stats)}
+
+    @staticmethod
+    def unpack(raw: dict[str, Any]) -> Commit:
+        changes = {
+            Place.parse(p): Change(kept, tuple(Run.unpack(r) for r in added))
+            for p, (kept, added) in raw["changes"].items()
+        }
+        holds = tuple(Hold.unpack(h) for h in raw["holds"])
+        return Commit(raw["version"], raw["tick"], changes, holds, raw["staged"], raw["stats"])
+
+    def apply(self, manifest: Manifest) -> Manifest:
+        return manifest.after(tick=self.tick, changes=self.changes, holds=self.holds)
+
+
+@dataclass(frozen=True, slots=True)
+class Recovered:
+    """What the log holds: the manifest, the statistics to go on from, and the last commit."""
+
+    manifest: Manifest
+    stats: Any
+    tail: tuple[Commit, ...]  # commits since the snapshot, oldest first
+
+
+class CommitLog:
+    """The files `meta.json`, `snapshot-N.json` and `commit-N.json` of one checkpoint."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def open(self, description: Mapping[str, str]) -> dict[str, str] | None:
+        """Claim the folder for a query; None when new, else the description it was made with."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        path = self.folder / "meta.json"
+        if not path.exists():
+            _write(path, {"format": FORMAT_VERSION, "query": dict(description)})
+            return None
+        meta = _read(path)
+        if meta.get("format") != FORMAT_VERSION:
+            what = f"checkpoint has format {meta.get('format')}, this version reads {FORMAT_VERSION}"
+            raise CheckpointError(what, where=str(path), hint="Use the version that wrote it, or start a new checkpoint.")
+        return dict(meta["query"])
+
+    def append(self, commit: Commit) -> None:
+        """Make a version durable. Returning means that it happened."""
+        _write(self.folder / f"commit-{commit.version:010d}.json", commit.pack())
+
+    def snapshot(self, manifest: Manifest, stats: Any) -> None:
+        """Replace all that came before by one file."""
+        version = manifest.version
+        _write(self.folder / f"snapshot-{version:010d}.json", {"manifest": manifest.pack(), "stats": stats})
+        for kind, number, path in self._files():
+            if number < version or (kind == "commit" and number < version):
+                path.unlink()
+
+    def recover(self) -> Recovered:
+        """The state after the last commit."""
+        files = sorted(self._files())
+        snapshots = [(n, p) for kind, n, p in files if kind == "snapshot"]
+        manifest, stats = Manifest(), None
+        if snapshots:
+            raw = _read(snapshots[-1][1])
+            manifest, stats = Manifest.unpack(raw["manifest"]), raw["stats"]
+        tail = []
+        for kind, number, path in files:
+            if kind != "commit" or number < manifest.version:
+                continue
+            commit = Commit.unpack(_read(path))
+            tail.append(commit)
+            if number == manifest.version:
+                continue  # already in the snapshot; kept for what it has to publish
+            if number != manifest.version + 1:
+                what = f"commit {manifest.version + 1} is missing, {number} is there"
+                raise CheckpointError(what, where=str(self.folder), hint=_DAMAGED)
+            manifest = commit.apply(manifest)
+        return Recovered(manifest, stats, tuple(tail))
+
+    def _files(self) -> list[tuple[str, int, Path]]:
+        found = []
+        for path in self.folder.glob("*-*.json"):
+            kind, _, number = path.stem.partition("-")
+            if kind in ("commit", "snapshot") and number.isdigit():
+                found.append((kind, int(number), path))
+        return found
+
+
+def _write(path: Path, body: Any) -> None:
+    text = json.dumps(body, separators=(",", ":")).encode()
+    part = path.with_name(f".{path.name}.tmp")
+    try:
+        with open(part, "wb") as file:
+            file.write(xxhash.xxh3_64_hexdigest(text).encode() + b"\n" + text)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(part, path)
+        folder = os.open(path.parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+    except OSError as error:
+        raise write_error(str(path), error) from error
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        head, _, text = path.read_bytes().partition(b"\n")
+    except OSError as error:
+        raise CheckpointError(f"cannot be read ({error.strerror})", where=str(path), hint=_DAMAGED) from error
+    if xxhash.xxh3_64_hexdigest(text).encode() != head:
+        raise CheckpointError("does not match its checksum", where=str(path), hint=_DAMAGED)
+    body: dict[str, Any] = json.loads(text)
+    return body

@@ -1,0 +1,228 @@
+"""Segment files on a node: writing, mapping, merging runs, and making a lost memory copy again.
+
+Runs inside tasks on workers. Which files make up the state is the manifest's business (model.py);
+deleting them is the driver's (sweep.py).
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import uuid
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import xxhash
+
+from engine.columns import concat, take_rows
+from engine.errors import StateError
+from engine.hashing import group_of, lower_bounds
+from engine.operators.multi_join import View, hashes
+from engine.state.model import Change, Run, Runs, Segment
+
+MERGE_RATIO = 2  # a run at most so many times as large as the one after it is merged with it
+DURABLE_FILES_MAX = 8  # a run made of more durable files is written out afresh when it merges
+
+
+@dataclass(frozen=True, slots=True)
+class Tiers:
+    """Where files are: `memory` on tmpfs, `durable` in the checkpoint; and how large they may grow."""
+
+    memory: str
+    durable: str
+    groups: int
+    segment_bytes_max: int = 8_000_000
+    merge_bytes_max: int = 256_000_000
+    fsync: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Fresh:
+    """Names for the files that one task attempt writes."""
+
+    version: int
+    node: int
+
+    def name(self) -> str:
+        return f"{self.version:010d}-{self.node:04d}-{uuid.uuid4().hex[:12]}.arrow"
+
+
+def sort_batch(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The batch in hash order; rows of equal hash keep their order."""
+    return take_rows(batch, np.argsort(hashes(batch), kind="stable"))
+
+
+def cuts(batch: pa.RecordBatch, tiers: Tiers) -> list[int]:
+    """Row numbers at which a sorted batch is cut into segments, ends included."""
+    rows = batch.num_rows
+    step = max(1, int(tiers.segment_bytes_max / max(1.0, batch.nbytes / max(1, rows))))
+    if rows <= step:
+        return [0, rows]
+    marks = hashes(batch)
+    bounds = lower_bounds(tiers.groups)
+    out = [0]
+    while rows - out[-1] > step:
+        at = out[-1] + step
+        group = int(group_of(marks[at : at + 1], tiers.groups)[0])
+        start = int(np.searchsorted(marks, bounds[group]))
+        out.append(start if start > out[-1] else at)
+    return [*out, rows]
+
+
+def write_run(
+    batch: pa.RecordBatch, tiers: Tiers, fresh: Fresh, folders: Sequence[str]
+) -> tuple[Segment, ...]:
+    """Write a sorted batch as segments into each of the folders under the same names."""
+    ends = cuts(batch, tiers)
+    return tuple(
+        _write(batch.slice(a, b - a), fresh.name(), folders, tiers.fsync)
+        for a, b in zip(ends, ends[1:], strict=False)
+    )
+
+
+def _write(batch: pa.RecordBatch, name: str, folders: Sequence[str], fsync: bool) -> Segment:
+    data = _encode(batch)
+    for folder in folders:
+        _store(os.path.join(folder, name), data, fsync)
+    marks = hashes(batch)
+    checksum = xxhash.xxh3_64_hexdigest(memoryview(data))
+    return Segment(name, 0, batch.num_rows, data.size, checksum, int(marks[0]), int(marks[-1]))
+
+
+def _encode(batch: pa.RecordBatch) -> pa.Buffer:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_file(sink, batch.schema) as writer:
+        writer.write_batch(batch)
+    return sink.getvalue()
+
+
+def _store(path: str, data: pa.Buffer, fsync: bool) -> None:
+    try:
+        with open(path, "wb", buffering=0) as file:
+            rest = memoryview(data)
+            while len(rest):
+                rest = rest[file.write(rest) :]
+            if fsync:
+                os.fsync(file.fileno())
+    except OSError as error:
+        raise write_error(path, error) from error
+
+
+def write_error(path: str, error: OSError) -> StateError:
+    """The error for state that could not be written, with advice that fits the cause."""
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        hint = "Free space there or point `checkpoint` or the memory directory elsewhere, then start again."
+        return StateError("no space left for state; the last commit stands", where=path, hint=hint)
+    hint = "The last commit stands; repair the cause and start again."
+    return StateError(f"state cannot be written ({error.strerror})", where=path, hint=hint)
+
+
+def read(folder: str, segment: Segment) -> pa.RecordBatch:
+    """Map a segment without copying it."""
+    path = os.path.join(folder, segment.file)
+    try:
+        if os.path.getsize(path) != segment.bytes:
+            raise StateError("state file has the wrong size", where=path, hint=_DAMAGED)
+        batch = pa.ipc.open_file(pa.memory_map(path)).get_batch(0)
+    except (OSError, pa.ArrowInvalid) as error:
+        raise StateError(f"state file cannot be read ({error})", where=path, hint=_DAMAGED) from error
+    return batch.slice(segment.start, segment.rows)
+
+
+_DAMAGED = "The checkpoint is damaged or incomplete: restore it from a copy, or start with a new one."
+
+
+def verify(folder: str, segment: Segment) -> None:
+    """Compare a file with its checksum."""
+    path = os.path.join(folder, segment.file)
+    try:
+        with open(path, "rb") as file:
+            found = xxhash.xxh3_64_hexdigest(file.read())
+    except OSError as error:
+        raise StateError(f"state file cannot be read ({error.strerror})", where=path, hint=_DAMAGED) from error
+    if found != segment.checksum:
+        raise StateError("state file does not match its checksum", where=path, hint=_DAMAGED)
+
+
+def _whole(folder: str, segment: Segment) -> bool:
+    try:
+        return os.path.getsize(os.path.join(folder, segment.file)) == segment.bytes
+    except OSError:
+        return False
+
+
+def view(run: Run, tiers: Tiers) -> View:
+    """A run ready to be probed, fetched from the checkpoint first where it is missing."""
+    if not all(_whole(tiers.memory, segment) for segment in run.memory):
+        fetch(run, tiers)
+    return View([read(tiers.memory, s) for s in run.memory])
+
+
+def fetch(run: Run, tiers: Tiers) -> None:
+    """Make a run's memory files again from its durable ones, and check that they are the same."""
+    for segment in {s.file: s for s in run.durable}.values():
+        verify(tiers.durable, segment)
+    if [s.file for s in run.memory] == [s.file for s in run.durable]:
+        for segment in run.memory:
+            with open(os.path.join(tiers.durable, segment.file), "rb") as file:
+                _publish(tiers.memory, segment.file, pa.py_buffer(file.read()))
+        return
+    batch = sort_batch(concat([read(tiers.durable, s) for s in run.durable]))
+    at = 0
+    for segment in run.memory:
+        data = _encode(batch.slice(at, segment.rows))
+        if xxhash.xxh3_64_hexdigest(memoryview(data)) != segment.checksum:
+            raise StateError("state made again differs from what was there", where=segment.file, hint=_DAMAGED)
+        _publish(tiers.memory, segment.file, data)
+        at += segment.rows
+
+
+def _publish(folder: str, name: str, data: pa.Buffer) -> None:
+    part = os.path.join(folder, f".{name}.{uuid.uuid4().hex[:8]}")
+    _store(part, data, fsync=False)
+    os.replace(part, os.path.join(folder, name))
+
+
+def insert(runs: Runs, delta: pa.RecordBatch, tiers: Tiers, fresh: Fresh) -> Change:
+    """Add a sorted delta to an input's runs: durable at once, merged with runs of its own size."""
+    kept = _merge_from(runs, delta.num_rows, delta.nbytes, tiers)
+    merged = runs[kept:]
+    if not merged:
+        segments = write_run(delta, tiers, fresh, [tiers.memory, tiers.durable])
+        return Change(kept, (Run(fresh.name()[:-6], delta.num_rows, segments, segments),))
+    own = write_run(delta, tiers, fresh, [tiers.durable])
+    durable = tuple(s for run in merged for s in run.durable) + own
+    old = [b for run in merged for b in view(run, tiers).segments]
+    batch = sort_batch(concat([*old, delta]))
+    afresh = len({s.file for s in durable}) > DURABLE_FILES_MAX + len(cuts(batch, tiers))
+    folders = [tiers.memory, tiers.durable] if afresh else [tiers.memory]
+    segments = write_run(batch, tiers, fresh, folders)
+    return Change(kept, (Run(fresh.name()[:-6], batch.num_rows, segments, segments if afresh else durable),))
+
+
+def _merge_from(runs: Runs, rows: int, size: int, tiers: Tiers) -> int:
+    """How many of the oldest runs stay as they are when `rows` more come in."""
+    kept = len(runs)
+    while kept and runs[kept - 1].rows <= MERGE_RATIO * rows:
+        size += runs[kept - 1].bytes
+        if size > tiers.merge_bytes_max:
+            break
+        rows += runs[kept - 1].rows
+        kept -= 1
+    return kept
+
+
+def sweep(folder: Path, keep: Iterable[str], *, version: int) -> int:
+    """Delete files in a state folder that no manifest names and no running tick can be writing."""
+    wanted = set(keep)
+    dropped = 0
+    for entry in os.scandir(folder):
+        stem = entry.name.lstrip(".")
+        made = int(stem[:10]) if stem[:10].isdigit() else 0
+        if entry.name not in wanted and made <= version:
+            os.unlink(entry.path)
+            dropped += 1
+    return dropped

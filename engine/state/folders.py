@@ -1,0 +1,64 @@
+"""The two state folders of a query: memory (tmpfs) and checkpoint. Where they are, and that they may be used."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import stat
+from dataclasses import dataclass
+from pathlib import Path
+
+from engine.errors import CheckpointError, SetupError
+from engine.state.files import write_error
+
+_HEADROOM = 64 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Folders:
+    """`warning` says why the memory tier is not where it should be."""
+
+    memory: Path
+    durable: Path
+    warning: str = ""
+
+
+def prepare(checkpoint: Path, mem_dir: Path, need_bytes: int) -> Folders:
+    """Make both folders, private to this user. Call under the checkpoint's lock."""
+    durable = checkpoint / "state"
+    try:
+        durable.mkdir(parents=True, exist_ok=True)
+        os.chmod(checkpoint, 0o700)
+    except OSError as error:
+        raise write_error(str(durable), error) from error
+    if not os.access(durable, os.W_OK | os.X_OK):
+        raise CheckpointError("the checkpoint cannot be written", where=str(durable),
+                              hint="Give this user write permission, or choose another checkpoint.")
+    warning = _shortage(mem_dir, need_bytes)
+    base = checkpoint / "memory" if warning else mem_dir
+    name = f"spillway-{os.getuid()}-{hashlib.sha256(str(checkpoint.resolve()).encode()).hexdigest()[:12]}"
+    return Folders(_private(base / name), durable, warning)
+
+
+def _shortage(mem_dir: Path, need_bytes: int) -> str:
+    """Why the memory directory will not do, or nothing."""
+    if not mem_dir.is_dir() or not os.access(mem_dir, os.W_OK | os.X_OK):
+        return f"{mem_dir} cannot be written: state is kept on local disk, which is slower"
+    free = shutil.disk_usage(mem_dir).free
+    if free < need_bytes + _HEADROOM:
+        return (f"{mem_dir} has {free // 1_000_000} MB free, the nodes' budgets need {need_bytes // 1_000_000} MB: "
+                "state is kept on local disk, which is slower")
+    return ""
+
+
+def _private(path: Path) -> Path:
+    try:
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise write_error(str(path), error) from error
+    info = path.lstat()
+    if not stat.S_ISDIR(info.st_mode) or info.st_uid != os.getuid() or info.st_mode & 0o077:
+        raise SetupError("the memory directory belongs to somebody else or is open to others", where=str(path),
+                         hint="Remove it, or choose another memory directory.")
+    return path
