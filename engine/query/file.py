@@ -1,0 +1,166 @@
+"""Query files (TOML) to `QuerySpec`: defaults filled in, paths absolute, everything checked that
+can be checked without parsing the SQL (sql.py does that) and without Spark.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from engine.errors import QueryFileError
+from engine.query.model import Field, QuerySpec, SinkSpec, StreamSpec
+from engine.query.options import PATHLESS_SINKS, SINKS, SOURCES, read_format, read_options
+from engine.query.paths import check_apart, check_roots, check_source, local_path
+from engine.query.schema import read_schema
+from engine.query.values import Table
+
+NODES_DEFAULT, NODES_MAX = 2, 1000
+GROUPS_DEFAULT, GROUPS_MAX = 256, 65536
+FILE_BYTES_MAX = 1 << 20
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}\Z")
+_STREAM_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}\Z")
+_MALFORMED = {"mode": "FAILFAST"}  # nothing silent: a malformed line is an error unless asked for
+
+
+def read_query(path: Path, *, roots: Sequence[Path] | None = None) -> QuerySpec:
+    """The query in a file. With `roots`, all its paths must lie under one of them."""
+    table = Table(str(path), "", _load(path))
+    folder = path.absolute().parent
+    name = _query_name(table, path)
+    nodes = table.whole("nodes", NODES_DEFAULT, 1, NODES_MAX)
+    groups = table.whole("groups", GROUPS_DEFAULT, 1, GROUPS_MAX)
+    if groups < nodes:
+        raise table.error(f"is {groups}, less than the {nodes} nodes", "groups",
+                          "each node needs at least one group")
+    window_s = table.duration("window")
+    checkpoint = local_path(table, "checkpoint", f"state/{name}", folder=folder)
+    sink = _sink(table.table("sink", hint='add [sink] with format = "parquet" and path'), folder)
+    tables = _stream_tables(table)
+    _check_paths(str(path), _source_paths(tables, folder), checkpoint, sink, roots)
+    spec = QuerySpec(
+        name=name, sql=table.text("sql", hint="write the query: sql = \"SELECT …\""),
+        streams={key: _stream(key, t, folder, window_s) for key, t in tables.items()},
+        sink=sink, checkpoint=checkpoint, file=path.absolute(), nodes=nodes, groups=groups,
+        window_s=window_s, memory_per_node_bytes=table.size("memory_per_node"),
+        placement=_placement(table, nodes))
+    table.allow("window", "memory_per_node", "placement")
+    table.close()
+    return spec
+
+
+def _load(path: Path) -> Mapping[str, object]:
+    try:
+        if path.stat().st_size > FILE_BYTES_MAX:
+            raise QueryFileError(f"is larger than {FILE_BYTES_MAX} bytes", where=str(path))
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise QueryFileError("there is no such query file", where=str(path),
+                             hint="give the path of a .toml file") from None
+    except OSError as error:
+        raise QueryFileError(f"cannot be read: {error.strerror}", where=str(path)) from None
+    except UnicodeDecodeError as error:
+        raise QueryFileError(f"is not UTF-8 text (byte {error.start})", where=str(path)) from None
+    except tomllib.TOMLDecodeError as error:
+        raise QueryFileError(f"is not valid TOML: {error}", where=str(path),
+                             hint="texts need quotes, tables look like [streams.a]") from None
+
+
+def _query_name(table: Table, path: Path) -> str:
+    name = table.text("name", path.stem)
+    if not _NAME.match(name):
+        raise table.error(f"`{name}` is not a name", "name",
+                          "use up to 64 letters, digits, -, _ and .")
+    return name
+
+
+def _stream_tables(table: Table) -> dict[str, Table]:
+    hint = "add a table for each stream: [streams.a]"
+    streams = table.table("streams", hint=hint)
+    if not streams.values:
+        raise table.error("is empty", "streams", hint)
+    seen: set[str] = set()
+    for name in streams.values:
+        if not _STREAM_NAME.match(name):
+            raise streams.error("is not a stream's name", name, "use letters, digits and _")
+        if name.lower() in seen:
+            raise streams.error("differs from another stream only in capitals", name)
+        seen.add(name.lower())
+    return {name: streams.table(name, hint=hint) for name in streams.values}
+
+
+def _source_paths(tables: Mapping[str, Table], folder: Path) -> dict[str, Path]:
+    return {f"{t.name}.path": local_path(t, "path", folder=folder)
+            for t in tables.values() if read_format(t, SOURCES) != "generator"}
+
+
+def _check_paths(file: str, sources: Mapping[str, Path], checkpoint: Path, sink: SinkSpec,
+                 roots: Sequence[Path] | None) -> None:
+    own = {"checkpoint": checkpoint}
+    if sink.path:
+        own["sink.path"] = Path(sink.path)
+    check_roots(file, {**own, **sources}, roots)
+    check_apart(file, own, sources)
+
+
+def _stream(name: str, table: Table, folder: Path, window_s: float | None) -> StreamSpec:
+    kind = read_format(table, SOURCES)
+    options = read_options(table, SOURCES[kind])
+    path = Path()
+    if kind != "generator":
+        path = local_path(table, "path", folder=folder)
+        check_source(table, path)
+    if kind in ("json", "csv"):
+        options = {**_MALFORMED, **options}
+    fields = read_schema(table, kind, path, options)
+    time = _time(table, fields, window_s)
+    watermark_s = table.duration("watermark") or 0.0
+    if watermark_s and time is None:
+        raise table.error("needs `time`", "watermark", "name the stream's event time column")
+    table.allow("schema", "time", "watermark")
+    table.close()
+    return StreamSpec(name, kind, "" if kind == "generator" else str(path), fields, time,
+                      watermark_s, options)
+
+
+def _time(table: Table, fields: tuple[Field, ...], window_s: float | None) -> str | None:
+    if not table.has("time"):
+        if window_s is not None:
+            raise table.error("is missing, and the query has a window", "time",
+                              "name the stream's event time column")
+        return None
+    name = table.text("time")
+    found = next((f for f in fields if f.name.lower() == name.lower()), None)
+    if found is None:
+        raise table.error(f"there is no column `{name}`", "time",
+                          f"columns are: {', '.join(f.name for f in fields)}")
+    if found.type not in ("timestamp", "timestamp_ntz"):
+        raise table.error(f"column `{name}` is {found.type}, not a timestamp", "time",
+                          "declare it as timestamp or timestamp_ntz")
+    return found.name
+
+
+def _sink(table: Table, folder: Path) -> SinkSpec:
+    kind = read_format(table, SINKS)
+    options = read_options(table, SINKS[kind])
+    path = ""
+    if kind not in PATHLESS_SINKS:
+        found = local_path(table, "path", folder=folder)
+        if found.exists() and not found.is_dir():
+            raise table.error(f"`{found}` is a file", "path", "give a folder")
+        path = str(found)
+    table.close()
+    return SinkSpec(kind, path, options)
+
+
+def _placement(table: Table, nodes: int) -> dict[int, float] | None:
+    shares = table.shares("placement")
+    if shares is None:
+        return None
+    for node in shares:
+        if node >= nodes:
+            raise table.error(f"there is no node {node}; nodes are 0 to {nodes - 1}", "placement")
+    if abs(sum(shares.values()) - 1) > 0.001:
+        raise table.error(f"the shares sum to {sum(shares.values()):g}, not 1", "placement")
+    return shares

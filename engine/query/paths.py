@@ -1,0 +1,65 @@
+"""Paths in query files: made absolute, kept under the allowed roots, and apart from each other."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from engine.errors import QueryFileError, SourceError
+from engine.query.values import Table
+
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
+_PATTERN = re.compile(r"[*?\[\]{}]")
+
+
+def local_path(table: Table, key: str, default: str | None = None, *, folder: Path) -> Path:
+    """A path on this machine, absolute; relative ones start at the query file's folder."""
+    given = table.text(key, default, hint="give a path; relative ones start at the query file")
+    if _SCHEME.match(given):
+        raise table.error(f"`{given}` is not a path on this machine", key,
+                          "remote paths are not supported yet")
+    if _PATTERN.search(given):
+        raise table.error(f"`{given}` is a pattern", key,
+                          "give the folder, and choose files by the option pathGlobFilter")
+    return Path(os.path.normpath(folder / Path(given).expanduser()))
+
+
+def check_source(table: Table, path: Path) -> None:
+    """A source's path must be there and readable."""
+    where = f"{table.file}: {table.name}.path"
+    if not path.exists():
+        raise SourceError(f"there is no `{path}`", where=where,
+                          hint=f"create it, or correct the path (nearest that exists: "
+                               f"{_nearest(path)})")
+    if not os.access(path, os.R_OK | (os.X_OK if path.is_dir() else 0)):
+        raise SourceError(f"no permission to read `{path}`", where=where,
+                          hint="grant read access to the user that runs the query")
+
+
+def check_roots(file: str, paths: Mapping[str, Path], roots: Sequence[Path] | None) -> None:
+    """With roots, every path must lie under one of them, links and `..` resolved."""
+    if roots is None:
+        return
+    resolved = [root.resolve() for root in roots]
+    for key, path in paths.items():
+        real = path.resolve()
+        if not any(real.is_relative_to(root) for root in resolved):
+            raise QueryFileError(f"`{real}` is outside the allowed folders", where=f"{file}: {key}",
+                                 hint=f"allowed are: {', '.join(map(str, resolved)) or 'none'}")
+
+
+def check_apart(file: str, own: Mapping[str, Path], sources: Mapping[str, Path]) -> None:
+    """What we write must not lie in what we read, nor sink and checkpoint in one another."""
+    for key, path in own.items():
+        others = {**sources, **{k: p for k, p in own.items() if k != key}}
+        for other, taken in others.items():
+            if path.resolve().is_relative_to(taken.resolve()) \
+                    or taken.resolve().is_relative_to(path.resolve()):
+                raise QueryFileError(f"`{path}` overlaps {other} (`{taken}`)",
+                                     where=f"{file}: {key}", hint="give each a folder of its own")
+
+
+def _nearest(path: Path) -> Path:
+    return next(parent for parent in path.parents if parent.exists())

@@ -1,0 +1,95 @@
+"""A stream's columns: from its `schema` text, from a Parquet file's footer, or the generator's."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from engine.errors import SourceError
+from engine.query.ddl import DdlError, parse_schema
+from engine.query.model import Field
+from engine.query.types import NoSuchType, spark_type
+from engine.query.values import Table
+
+
+def read_schema(table: Table, kind: str, path: Path,
+                options: Mapping[str, str]) -> tuple[Field, ...]:
+    """The columns of a stream; required in the file for formats that do not carry them."""
+    if table.has("schema"):
+        return _declared(table)
+    if kind == "parquet":
+        return _from_parquet(table, path)
+    if kind == "generator":
+        # not imported above: the generator is a Spark data source, and this package has no Spark
+        generator = importlib.import_module("engine.sources.generator")
+        fields: tuple[Field, ...] = generator.default_fields(options)
+        return fields
+    raise table.error("is missing", "schema", f'{kind} needs one: schema = "k long, v string"')
+
+
+def _declared(table: Table) -> tuple[Field, ...]:
+    text = table.text("schema")
+    try:
+        fields = parse_schema(text)
+    except DdlError as error:
+        raise table.error(str(error), "schema", 'write for example "k long, ts timestamp"') \
+            from None
+    return _unique(table, fields)
+
+
+def _unique(table: Table, fields: tuple[Field, ...]) -> tuple[Field, ...]:
+    seen: set[str] = set()
+    for column in fields:
+        if column.name.lower() in seen:
+            raise table.error(f"column `{column.name}` is there twice", "schema",
+                              "Spark does not tell capitals apart in column names")
+        seen.add(column.name.lower())
+    return fields
+
+
+def _from_parquet(table: Table, path: Path) -> tuple[Field, ...]:
+    where = f"{table.file}: {table.name}"
+    first = next(_parquet_files(path), None)
+    if first is None:
+        raise SourceError(f"there is no Parquet file in `{path}` yet to take the schema from",
+                          where=where, hint='give it: schema = "k long, ts timestamp"')
+    try:
+        footer = pq.ParquetFile(first)
+    except (pa.ArrowException, OSError) as error:
+        raise SourceError(f"`{first}` is not a readable Parquet file: {error}", where=where,
+                          hint="remove or repair the file, or give the schema") from None
+    return _unique(table, tuple(_field(where, first, footer, i)
+                                for i in range(len(footer.schema_arrow))))
+
+
+def _field(where: str, file: Path, footer: pq.ParquetFile, position: int) -> Field:
+    column = footer.schema_arrow.field(position)
+    if column.name in _int96(footer):
+        return Field(column.name, "timestamp")
+    try:
+        return Field(column.name, spark_type(column.type))
+    except NoSuchType as error:
+        raise SourceError(f"column `{column.name}` of `{file}`: {error}", where=where,
+                          hint="write the file with another type, or give a schema without it") \
+            from None
+
+
+def _int96(footer: pq.ParquetFile) -> set[str]:
+    """Columns in the old form of timestamps, which Spark reads as UTC instants."""
+    schema = footer.schema
+    return {schema.column(i).path for i in range(len(schema))
+            if schema.column(i).physical_type == "INT96"}
+
+
+def _parquet_files(path: Path) -> Iterator[Path]:
+    if path.is_file():
+        yield path
+        return
+    for found in sorted(path.rglob("*")):
+        hidden = any(part[0] in "._" for part in found.relative_to(path).parts)
+        if found.is_file() and not hidden and found.stat().st_size:
+            yield found

@@ -1,0 +1,140 @@
+"""Names in a query: which stream and column a name means, resolved as Spark does.
+
+Not here: which expressions are allowed (terms.py) and what joins on what (keys.py).
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from dataclasses import dataclass
+
+from sqlglot import exp
+
+from engine.query.model import Field, StreamSpec
+from engine.query.parse import SqlText
+
+_ALIAS = re.compile(r"[A-Za-z_]\w*\Z")
+
+
+@dataclass(frozen=True, slots=True)
+class Ref:
+    """A column of one input (by its position in FROM)."""
+
+    input: int
+    field: Field
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """One entry of FROM: a stream under its alias."""
+
+    alias: str
+    stream: StreamSpec
+
+    def field(self, name: str) -> Field | None:
+        wanted = name.lower()
+        return next((f for f in self.stream.fields if f.name.lower() == wanted), None)
+
+
+@dataclass(frozen=True, slots=True)
+class Merged:
+    """A column merged by USING: the inputs that share it, leftmost first."""
+
+    name: str
+    refs: tuple[Ref, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """What is in FROM, and the columns that USING has merged."""
+
+    text: SqlText
+    sources: tuple[Source, ...]
+    merged: tuple[Merged, ...] = ()
+
+    def find_source(self, name: str) -> int | None:
+        wanted = name.lower()
+        return next((i for i, s in enumerate(self.sources) if s.alias.lower() == wanted), None)
+
+    def resolve(self, column: exp.Column) -> Ref:
+        """The column that a name means; unknown and ambiguous names are errors."""
+        if column.args.get("db") or column.args.get("catalog"):
+            raise self.text.error(f"`{self.text.source(column)}` has too many parts", column,
+                                  "write column or stream.column; nested fields are not supported")
+        if column.table:
+            return self._qualified(column)
+        return self._unqualified(column)
+
+    def _qualified(self, column: exp.Column) -> Ref:
+        position = self.find_source(column.table)
+        if position is None:
+            raise self._no_source(column)
+        field = self.sources[position].field(column.name)
+        if field is None:
+            raise self._no_column(column, (position,))
+        return Ref(position, field)
+
+    def _unqualified(self, column: exp.Column) -> Ref:
+        wanted = column.name.lower()
+        merged = next((m for m in self.merged if m.name.lower() == wanted), None)
+        hidden = {ref.input for ref in merged.refs} if merged else set()
+        found = [merged.refs[0]] if merged else []
+        for position, source in enumerate(self.sources):
+            field = source.field(wanted)
+            if field and position not in hidden:
+                found.append(Ref(position, field))
+        if not found:
+            raise self._no_column(column, tuple(range(len(self.sources))))
+        if len(found) > 1:
+            choices = [f"{self.sources[ref.input].alias}.{ref.field.name}" for ref in found]
+            raise self.text.error(f"column `{column.name}` is ambiguous: {' or '.join(choices)}",
+                                  column, f"write for example {choices[0]}")
+        return found[0]
+
+    def _no_source(self, column: exp.Column) -> Exception:
+        names = [source.alias for source in self.sources]
+        hint = closest(column.table, names) or f"in FROM are: {', '.join(names)}"
+        return self.text.error(f"there is no stream `{column.table}` in FROM", column, hint)
+
+    def _no_column(self, column: exp.Column, positions: tuple[int, ...]) -> Exception:
+        owners = [s.alias for s in self.sources if s.field(column.name)]
+        looked = [self.sources[p] for p in positions]
+        names = [f.name for source in looked for f in source.stream.fields]
+        place = f"stream `{looked[0].alias}`" if len(looked) == 1 else "any stream"
+        hints = [closest(column.name, names) or f"columns are: {', '.join(dict.fromkeys(names))}"]
+        if owners:
+            hints.append(f"`{column.name}` is in {', '.join(owners)}")
+        return self.text.error(f"column `{column.name}` is not in {place}", column,
+                               "; ".join(hints))
+
+
+def closest(name: str, names: list[str]) -> str:
+    """"did you mean …?", or nothing."""
+    lowered = {n.lower(): n for n in names}
+    found = difflib.get_close_matches(name.lower(), lowered, n=1)
+    return f"did you mean `{lowered[found[0]]}`?" if found else ""
+
+
+def source_of(text: SqlText, table: exp.Table, streams: dict[str, StreamSpec]) -> Source:
+    """The stream that an entry of FROM names."""
+    lowered = {name.lower(): stream for name, stream in streams.items()}
+    stream = None if table.args.get("db") else lowered.get(table.name.lower())
+    if stream is None:
+        hint = closest(table.name, list(streams)) or f"streams are: {', '.join(streams)}"
+        raise text.error(f"there is no stream `{text.source(table)}`", table, hint)
+    alias = table.alias or stream.name
+    if not _ALIAS.match(alias):
+        raise text.error(f"alias `{alias}` is not a plain name", table,
+                         "use letters, digits and _, starting with a letter")
+    return Source(alias, stream)
+
+
+def distinct_aliases(text: SqlText, tables: list[exp.Table], sources: list[Source]) -> None:
+    """Every alias is used once."""
+    seen: set[str] = set()
+    for table, source in zip(tables, sources, strict=True):
+        if source.alias.lower() in seen:
+            raise text.error(f"`{source.alias}` is in FROM twice", table,
+                             "give each its own alias: FROM a AS x JOIN a AS y ON …")
+        seen.add(source.alias.lower())

@@ -1,0 +1,231 @@
+"""Expressions as a small checked tree: names resolved, types inferred where we can prove them.
+
+Deny by default: a node of sqlglot's tree that is not listed here is refused by name, with its
+place. Rendering as Spark SQL and DuckDB SQL is in spark_text.py and duck_text.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+
+from sqlglot import exp
+
+from engine.query import infer
+from engine.query.ddl import DdlError, parse_type
+from engine.query.functions import ALIASES, POST, PRE, refused_function
+from engine.query.scope import Ref, Scope
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """One checked expression. `op` is an operator's sign, "call", "cast", "column" or "literal";
+    `value` is a literal's value, a call's name or a cast's target.
+
+    `type` is what Spark gives, "" if we do not know. `why` says why we cannot evaluate the term
+    exactly as Spark does; it may still be evaluated by Spark itself, before the exchange.
+    """
+
+    op: str
+    node: exp.Expr
+    args: tuple[Term, ...] = ()
+    value: str = ""
+    ref: Ref | None = None
+    type: str = ""
+    why: str = ""
+
+    def walk(self) -> Iterator[Term]:
+        yield self
+        for arg in self.args:
+            yield from arg.walk()
+
+    @property
+    def inputs(self) -> frozenset[int]:
+        """The inputs whose columns are used."""
+        return frozenset(term.ref.input for term in self.walk() if term.ref)
+
+
+_BINARY: dict[type[exp.Expr], str] = {
+    exp.Add: "+", exp.Sub: "-", exp.Mul: "*", exp.Div: "/", exp.IntDiv: "div", exp.Mod: "%",
+    exp.EQ: "=", exp.NEQ: "<>", exp.LT: "<", exp.LTE: "<=", exp.GT: ">", exp.GTE: ">=",
+    exp.NullSafeEQ: "<=>", exp.And: "and", exp.Or: "or", exp.DPipe: "||", exp.Like: "like",
+    exp.BitwiseAnd: "&", exp.BitwiseOr: "|", exp.BitwiseXor: "^",
+    exp.RegexpLike: "rlike", exp.ILike: "ilike",
+}
+_UNARY: dict[type[exp.Expr], str] = {exp.Not: "not", exp.Neg: "neg", exp.BitwiseNot: "~"}
+_NAMES: dict[type[exp.Expr], str] = {
+    exp.Select: "a subquery", exp.Subquery: "a subquery", exp.Exists: "EXISTS with a subquery",
+    exp.Window: "a window function (OVER)", exp.Star: "* inside an expression",
+    exp.Interval: "INTERVAL", exp.Bracket: "an element of an array or map (x[…])",
+    exp.Collate: "COLLATE", exp.Placeholder: "a parameter", exp.Parameter: "a variable",
+    exp.JSONExtract: "a lambda or JSON path (->)", exp.CurrentDate: "current_date",
+    exp.CurrentTimestamp: "current_timestamp", exp.Tuple: "a tuple (x, y)",
+    exp.Lambda: "a lambda", exp.Any: "ANY", exp.All: "ALL",
+}
+
+
+def build(node: exp.Expr, scope: Scope) -> Term:
+    """The checked tree of one expression."""
+    if type(node) in _BINARY:
+        return _made(scope, _BINARY[type(node)], node, (node.this, node.expression))
+    if isinstance(node, exp.Neg) and isinstance(node.this, exp.Literal) and node.this.is_number:
+        return _literal(node.this, scope, "-")
+    if type(node) in _UNARY:
+        return _made(scope, _UNARY[type(node)], node, (node.this,))
+    builder = _BUILDERS.get(type(node))
+    if builder is None:
+        raise scope.text.error(f"{_shown(node)} is not supported", node,
+                               "see docs/sql.md for what is allowed")
+    return builder(node, scope)
+
+
+def _made(scope: Scope, op: str, node: exp.Expr, parts: tuple[exp.Expr, ...],
+          value: str = "") -> Term:
+    """A term over built parts, with its type where it can be inferred."""
+    return typed(Term(op, node, tuple(build(part, scope) for part in parts), value))
+
+
+def typed(term: Term) -> Term:
+    """The term with its type, or with the reason why it has none."""
+    known = term.value if term.op in ("cast", "try_cast") else ""
+    if any(not arg.type for arg in term.args):
+        return replace(term, type=known)
+    try:
+        kinds = tuple(infer.Kind(a.type, a.value if a.op == "literal" else None) for a in term.args)
+        return replace(term, type=infer.type_of(term.op, term.value, kinds))
+    except infer.NotProven as reason:
+        return replace(term, type=known, why=str(reason))
+
+
+def refusal(term: Term) -> Term | None:
+    """The innermost part that cannot be evaluated after the exchange (its `why` says why)."""
+    for arg in term.args:
+        found = refusal(arg)
+        if found:
+            return found
+    return term if term.why else None
+
+
+def _column(node: exp.Expr, scope: Scope) -> Term:
+    assert isinstance(node, exp.Column)
+    if isinstance(node.this, exp.Star):
+        raise scope.text.error("* inside an expression is not supported", node)
+    ref = scope.resolve(node)
+    return Term("column", node, ref=ref, type=ref.field.type)
+
+
+def _literal(node: exp.Expr, scope: Scope, sign: str = "") -> Term:
+    value = sign + str(node.this)
+    if node.is_string:
+        if "\0" in value:
+            raise scope.text.error("a string with a NUL character is not supported", node)
+        return Term("literal", node, value=value, type="string")
+    found = infer.number_type(value)
+    if not found:
+        raise scope.text.error(f"number {value} has more than 38 digits", node)
+    return Term("literal", node, value=value, type=found)
+
+
+def _constant(node: exp.Expr, scope: Scope) -> Term:
+    if isinstance(node, exp.Null):
+        return Term("literal", node, value="null", type="void")
+    return Term("literal", node, value=str(bool(node.this)).lower(), type="boolean")
+
+
+def _cast(node: exp.Expr, scope: Scope) -> Term:
+    if node.args.get("format") or node.args.get("default") or node.args.get("action"):
+        raise scope.text.error("CAST with FORMAT or DEFAULT is not supported", node)
+    spelled = node.args["to"].sql(dialect="spark")
+    try:
+        target = str(parse_type(spelled))
+    except DdlError as reason:
+        raise scope.text.error(f"CAST to {spelled} is not supported: {reason}", node) from None
+    op = "try_cast" if node.args.get("safe") else "cast"
+    return _made(scope, op, node, (node.this,), target)
+
+
+def _case(node: exp.Expr, scope: Scope) -> Term:
+    parts: list[exp.Expr] = []
+    for branch in node.args["ifs"]:
+        test = branch.this
+        if node.this is not None:
+            test = exp.EQ(this=node.this.copy(), expression=test.copy())
+        parts += [test, branch.args["true"]]
+    if node.args.get("default") is not None:
+        parts.append(node.args["default"])
+    return _made(scope, "case", node, tuple(parts))
+
+
+def _if(node: exp.Expr, scope: Scope) -> Term:
+    parts = [node.this, node.args["true"]]
+    if node.args.get("false") is not None:
+        parts.append(node.args["false"])
+    return _made(scope, "case", node, tuple(parts))
+
+
+def _is(node: exp.Expr, scope: Scope) -> Term:
+    what = node.expression
+    if isinstance(what, exp.Null):
+        return _made(scope, "is null", node, (node.this,))
+    if isinstance(what, exp.Boolean):
+        value = str(bool(what.this)).lower()
+        return _made(scope, "is", node, (node.this,), value)
+    raise scope.text.error(f"IS {what.sql(dialect='spark')} is not supported", node)
+
+
+def _in(node: exp.Expr, scope: Scope) -> Term:
+    if node.args.get("query") or node.args.get("unnest") or node.args.get("field"):
+        raise scope.text.error("IN with a subquery is not supported", node, "list the values")
+    return _made(scope, "in", node, (node.this, *node.expressions))
+
+
+def _between(node: exp.Expr, scope: Scope) -> Term:
+    if node.args.get("symmetric"):
+        raise scope.text.error("BETWEEN SYMMETRIC is not supported", node)
+    low = typed(Term(">=", node, (build(node.this, scope), build(node.args["low"], scope))))
+    high = typed(Term("<=", node, (build(node.this, scope), build(node.args["high"], scope))))
+    return typed(Term("and", node, (low, high)))
+
+
+def _call(node: exp.Expr, scope: Scope) -> Term:
+    name = str(node.this).lower() if isinstance(node, exp.Anonymous) else ""
+    name = ALIASES.get(name, name)
+    if name not in PRE and name not in POST:
+        raise scope.text.error(refused_function(name or _shown(node)), node,
+                               "see docs/sql.md for the functions that are allowed")
+    return _made(scope, "call", node, tuple(node.expressions), name)
+
+
+def _trim(node: exp.Expr, scope: Scope) -> Term:
+    side = {"LEADING": "ltrim", "TRAILING": "rtrim"}.get(str(node.args.get("position")), "trim")
+    if node.args.get("expression") is not None or node.args.get("collation") is not None:
+        raise scope.text.error("TRIM of other characters than spaces is not supported", node)
+    return _made(scope, "call", node, (node.this,), side)
+
+
+def _extract(node: exp.Expr, scope: Scope) -> Term:
+    name = str(node.this.name).lower()
+    if name not in ("year", "quarter", "month", "day", "hour", "minute", "dayofweek", "doy"):
+        raise scope.text.error(f"EXTRACT({name.upper()} …) is not supported", node)
+    name = {"doy": "dayofyear"}.get(name, name)
+    return _made(scope, "call", node, (node.expression,), name)
+
+
+def _paren(node: exp.Expr, scope: Scope) -> Term:
+    return build(node.this, scope)
+
+
+def _shown(node: exp.Expr) -> str:
+    if type(node) in _NAMES:
+        return _NAMES[type(node)]
+    if isinstance(node, exp.Func):
+        return f"function {node.sql_name().lower()}"
+    return type(node).__name__.upper()
+
+
+_BUILDERS: dict[type[exp.Expr], Callable[[exp.Expr, Scope], Term]] = {
+    exp.Column: _column, exp.Literal: _literal, exp.Null: _constant, exp.Boolean: _constant,
+    exp.Cast: _cast, exp.TryCast: _cast, exp.Case: _case, exp.If: _if, exp.Is: _is, exp.In: _in,
+    exp.Between: _between, exp.Anonymous: _call, exp.Trim: _trim, exp.Extract: _extract,
+    exp.Paren: _paren,
+}
