@@ -24,7 +24,7 @@ from engine.operators.multi_join import HASH
 from engine.plan.tree import MultiJoin
 from engine.query.model import Field, JoinInput, key_id
 from engine.query.types import arrow_type
-from engine.sources import is_native, read_native
+from engine.sources.native import is_native, read_native
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -100,7 +100,7 @@ def streaming_union(spark: SparkSession, join: MultiJoin, union: Union) -> DataF
 
 
 def _select(spark: SparkSession, join: MultiJoin, layout: Layout, union: Union) -> DataFrame:
-    from engine.sources import open_file_list, open_stream
+    from engine.sources.files import open_file_list, open_stream
 
     scan = join.children[layout.input].child
     native = layout.native is not None
