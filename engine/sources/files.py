@@ -1,0 +1,103 @@
+"""Streams opened in Spark: files (Parquet, JSON, CSV) and the generator.
+
+Here: which DataFrame a StreamSpec is, and clear errors before Spark starts. Not here: reading
+Parquet past the JVM (native.py), the generator's rows (generator.py), and which options and paths a
+query may use (the query package).
+"""
+
+from __future__ import annotations
+
+import glob
+import os
+import re
+
+from pyspark.sql import DataFrame, SparkSession
+
+from engine.errors import SourceError
+from engine.query.model import Field, StreamSpec
+from engine.sources import generator
+from engine.sources.native import local_path
+
+FILE_FORMATS = ("parquet", "json", "csv")
+FILE_LIST_SCHEMA = "path string, modificationTime timestamp, length long, content binary"
+# Spark's default for text is to turn what it cannot read into nulls, without a word.
+_STRICT = {"json": {"mode": "FAILFAST"}, "csv": {"mode": "FAILFAST", "enforceSchema": "false"}}
+_REMOTE = re.compile(r"(?!file:)\w[\w+.-]*://")
+
+
+def ensure_registered(spark: SparkSession) -> None:
+    """Make our own formats known to this session; harmless to repeat."""
+    generator.register(spark)
+
+
+def open_stream(spark: SparkSession, stream: StreamSpec) -> DataFrame:
+    """A streaming DataFrame with exactly the stream's columns, in their order."""
+    if stream.format == generator.FORMAT:
+        return _open_generator(spark, stream)
+    if stream.format not in FILE_FORMATS:
+        raise SourceError(
+            f'format "{stream.format}" is not supported',
+            where=f"stream {stream.name}",
+            hint=f"there are: {', '.join((*FILE_FORMATS, generator.FORMAT))}",
+        )
+    check_path(stream)
+    options = _with_defaults(_STRICT.get(stream.format, {}), stream.options)
+    reader = spark.readStream.format(stream.format).schema(ddl(stream.fields))
+    frame = reader.options(**options).load(stream.path)
+    return frame.select(*(quoted(field.name) for field in stream.fields))
+
+
+def open_file_list(spark: SparkSession, stream: StreamSpec) -> DataFrame:
+    """The stream's files as they arrive: one column, `path`; their contents are not read."""
+    check_path(stream)
+    reader = spark.readStream.format("binaryFile").schema(FILE_LIST_SCHEMA)
+    return reader.options(**dict(stream.options)).load(stream.path).select("path")
+
+
+def check_path(stream: StreamSpec) -> None:
+    """SourceError if a local path is not there or may not be read."""
+    if _REMOTE.match(stream.path) or "{" in stream.path:
+        return  # Spark's own globs know {a,b}; Python's do not
+    path = local_path(stream.path)
+    matches = glob.glob(path) if re.search(r"[*?\[]", path) else [path]
+    here = f"stream {stream.name}"
+    if not matches or not os.path.exists(matches[0]):
+        hint = "create the directory or correct `path` (relative to the query file)"
+        raise SourceError(f"{path} does not exist", where=here, hint=hint)
+    for match in matches:
+        need = os.R_OK | os.X_OK if os.path.isdir(match) else os.R_OK
+        if not os.access(match, need):
+            raise SourceError(f"no permission to read {match}", where=here, hint="grant it")
+
+
+def ddl(fields: tuple[Field, ...]) -> str:
+    """The columns as Spark DDL."""
+    return ", ".join(f"{quoted(field.name)} {field.type}" for field in fields)
+
+
+def quoted(name: str) -> str:
+    """A column name as Spark SQL takes it literally."""
+    return "`" + name.replace("`", "``") + "`"
+
+
+def _with_defaults(defaults: dict[str, str], given: object) -> dict[str, str]:
+    options = dict(given)  # type: ignore[call-overload]
+    named = {name.lower() for name in options}
+    return {**{k: v for k, v in defaults.items() if k.lower() not in named}, **options}
+
+
+def _open_generator(spark: SparkSession, stream: StreamSpec) -> DataFrame:
+    have = {field.name: field.type for field in generator.default_fields(stream.options)}
+    for field in stream.fields:
+        if have.get(field.name) != field.type:
+            there_are = ", ".join(f"{name} {kind}" for name, kind in have.items())
+            raise SourceError(
+                f"the generator has no column {field.name} of type {field.type}",
+                where=f"stream {stream.name}",
+                hint=f"leave `schema` out, or choose from: {there_are}",
+            )
+    ensure_registered(spark)
+    seed = {"stream_seed": str(generator.stream_seed(stream.name))}
+    options = _with_defaults(seed, stream.options)
+    frame = spark.readStream.format(generator.SPARK_FORMAT).options(**options).load()
+    return frame.select(*(quoted(field.name) for field in stream.fields))
