@@ -1,0 +1,163 @@
+"""The workloads by name: which streams, which rows, which query, which bars. Running them is not here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import numpy.typing as npt
+
+Columns = dict[str, npt.NDArray[np.int64]]
+Generate = Callable[["Workload", str, np.random.Generator], Columns]
+
+TYPE_BYTES = {"long": 8, "timestamp": 8}
+DUCKDB_TYPES = {"long": "BIGINT", "timestamp": "TIMESTAMPTZ"}
+
+
+@dataclass(frozen=True)
+class Stream:
+    """One input: its columns as Spark DDL types, and which of them the join has to keep."""
+
+    name: str
+    columns: dict[str, str]
+    stored: tuple[str, ...]
+
+    @property
+    def schema(self) -> str:
+        return ", ".join(f"{column} {kind}" for column, kind in self.columns.items())
+
+    @property
+    def stored_bytes_per_row(self) -> int:
+        return sum(TYPE_BYTES[self.columns[column]] for column in self.stored)
+
+
+@dataclass(frozen=True)
+class Bar:
+    """What performance.md asks for: a ratio to reach (`least`) or to stay under (`most`), and the aim."""
+
+    least: float
+    aim: float
+
+
+@dataclass(frozen=True)
+class Workload:
+    """`rows` and `files` are per stream; `select`/`source` are the two halves of the query."""
+
+    name: str
+    title: str
+    streams: tuple[Stream, ...]
+    select: str
+    source: str
+    rows: int
+    files: int
+    files_per_trigger: tuple[int, ...]
+    generate: Generate
+    spark_bars: dict[int, Bar] = field(default_factory=dict)
+    duckdb_bars: dict[int, Bar] = field(default_factory=dict)
+    window: str | None = None
+    seed: int = 7
+
+    @property
+    def sql(self) -> str:
+        return f"SELECT {self.select} FROM {self.source}"
+
+    @property
+    def key(self) -> str:
+        return f"{self.name}-{self.rows}x{self.files}-seed{self.seed}"
+
+    def scaled(self, rows: int) -> Workload:
+        return replace(self, rows=rows)
+
+    def ticks(self, files_per_trigger: int) -> int:
+        return -(-self.files // files_per_trigger)
+
+    def payload_bytes(self) -> int:
+        return self.rows * sum(stream.stored_bytes_per_row for stream in self.streams)
+
+    def state_bytes_limit(self) -> int:
+        """1.3 × the Arrow bytes of the stored columns + 16 bytes per row."""
+        return int(1.3 * self.payload_bytes()) + 16 * self.rows * len(self.streams)
+
+
+def _stream(name: str) -> Stream:
+    return Stream(name, {"k": "long", "ts": "timestamp", f"v{name}": "long"}, ("k", f"v{name}"))
+
+
+def _columns(workload: Workload, keys: npt.NDArray[np.int64], name: str) -> Columns:
+    rows = workload.rows
+    start = np.int64(1_700_000_000_000_000)  # µs; one row a millisecond
+    offset = np.int64("abcdefgh".index(name) * 1_000_000_000)
+    return {
+        "k": keys.astype(np.int64),
+        "ts": start + np.arange(rows, dtype=np.int64) * 1000,
+        f"v{name}": offset + np.arange(rows, dtype=np.int64),
+    }
+
+
+def uniform(workload: Workload, name: str, rng: np.random.Generator) -> Columns:
+    """Every key as likely as any other; 3.33 rows of each key in each stream."""
+    distinct = max(1, int(workload.rows / 3.33))
+    return _columns(workload, rng.integers(0, distinct, workload.rows), name)
+
+
+def skewed(workload: Workload, name: str, rng: np.random.Generator) -> Columns:
+    """Stream a: 80 % of the rows on 20 % of the keys. The others uniform, 6.67 rows of each key."""
+    distinct = max(5, int(workload.rows / 6.67))
+    keys = rng.integers(0, distinct, workload.rows)
+    if name == "a":
+        hot = distinct // 5
+        on_hot = rng.random(workload.rows) < 0.8
+        cold = rng.integers(hot, distinct, workload.rows)
+        keys = np.where(on_hot, rng.integers(0, hot, workload.rows), cold)
+    # Spread the hot keys over the whole range: nothing may depend on their being small.
+    scrambled = np.random.default_rng(workload.seed).permutation(distinct)
+    return _columns(workload, scrambled[keys], name)
+
+
+_ABC = tuple(_stream(name) for name in "abc")
+_TRI_SELECT = "a.k, a.va, b.vb, c.vc"
+_TRI_SOURCE = "a JOIN b ON a.k = b.k JOIN c ON a.k = c.k"
+
+WORKLOADS = {
+    workload.name: workload
+    for workload in (
+        Workload(
+            name="tri",
+            title="W1 tri: A.k = B.k = C.k, unbounded, uniform keys",
+            streams=_ABC,
+            select=_TRI_SELECT,
+            source=_TRI_SOURCE,
+            rows=1_000_000,
+            files=20,
+            files_per_trigger=(1, 5),
+            generate=uniform,
+            spark_bars={1: Bar(5, 8), 5: Bar(5, 10)},
+            duckdb_bars={5: Bar(6, 4)},
+        ),
+        Workload(
+            name="tri-long",
+            title="W1L tri-long: as W1, four times the rows",
+            streams=_ABC,
+            select=_TRI_SELECT,
+            source=_TRI_SOURCE,
+            rows=4_000_000,
+            files=80,
+            files_per_trigger=(4,),
+            generate=uniform,
+            spark_bars={4: Bar(10, 10)},
+        ),
+        Workload(
+            name="skew",
+            title="W3 skew: 80 % of A's rows on 20 % of its keys, B and C uniform",
+            streams=_ABC,
+            select=_TRI_SELECT,
+            source=_TRI_SOURCE,
+            rows=300_000,
+            files=20,
+            files_per_trigger=(1, 5),
+            generate=skewed,
+            spark_bars={1: Bar(4, 8), 5: Bar(4, 8)},
+        ),
+    )
+}
