@@ -22,7 +22,7 @@ from engine.errors import CheckpointError, SinkError, SourceError, SpillwayError
 from engine.hashing import FULL_MASK
 from engine.pacing import Pacing
 from engine.plan.build import build_plan
-from engine.plan.describe import describe, differences
+from engine.plan.fingerprint import describe, differences
 from engine.plan.tree import Plan
 from engine.progress import RunSummary
 from engine.query.model import JoinQuery, QuerySpec

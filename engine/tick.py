@@ -12,6 +12,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,6 +23,7 @@ from engine.arrow_map import map_in_arrow
 from engine.errors import CheckpointError
 from engine.node_task import REPORT, Release, Step, StepPlan
 from engine.plan.tree import Plan
+from engine.rehome import REHOMED, Rehome, RehomePlan
 from engine.query.model import JoinQuery
 from engine.reports import NodeReport, ReportPort, TickReport
 from engine.sinks import Sink, StagedFile
@@ -30,7 +32,7 @@ from engine.state import files
 from engine.state.commits import SNAPSHOT_EVERY, Commit, CommitLog
 from engine.state.files import Tiers
 from engine.state.model import Change, Hold, Manifest, Place, Run
-from engine.state.stats import GroupDelta, GroupStats, together
+from engine.state.stats import NOTHING, GroupDelta, GroupStats, together
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -92,6 +94,12 @@ class Ticker:
         self.manifest, self.totals = Manifest(), Totals()
         self.stats = GroupStats(setup.plan.join.groups)
 
+    @property
+    def placement(self) -> tuple[int, ...]:
+        """The node of each group of the join, now."""
+        join = self.setup.plan.join
+        return self.manifest.placement.get(join.id, join.placement)
+
     # -- recovery -----------------------------------------------------------------------------------
 
     def recover(self) -> None:
@@ -110,7 +118,30 @@ class Ticker:
             side.recover([(c.version, _staged(c, f"null_keys/{i}")) for c in found.tail])
         self._check_durable()
         self._sweep()
+        self._settle()
         self._warm()
+
+    def _settle(self) -> None:
+        """Give every group a node: as it was, or anew where the number of nodes is another one."""
+        join, nodes = self.setup.plan.join, self.setup.plan.nodes
+        if self.manifest.nodes == nodes:
+            return
+        known = {place.node for place, runs in self.manifest.runs.items() if runs}
+        changes: dict[Place, Change] = {}
+        if known:
+            plan = RehomePlan(self.manifest.version + 1, self.setup.tiers, join.placement, self._everything())
+            packed = self._control(self.spark).repartition(nodes, "token")
+            rows = map_in_arrow(packed, Rehome(plan), REHOMED).collect()
+            changes = {Place(join.id, n, i): Change(0, ()) for n in known for i in range(len(join.children))}
+            changes |= {Place(join.id, r.node, i): Change(0, (Run.unpack(raw),))
+                        for r in rows for i, raw in enumerate(json.loads(r.runs)) if raw}
+        self._commit(_Outcome({}, changes, [], {}, NOTHING), None, OPEN, {join.id: join.placement})
+
+    def _everything(self) -> tuple[tuple[Run, ...], ...]:
+        """All runs of each input, whatever the node."""
+        return tuple(
+            tuple(run for place, runs in self.manifest.runs.items() if place.input == i for run in runs)
+            for i in range(len(self.setup.plan.join.children)))
 
     def _check_durable(self) -> None:
         folder = self.setup.tiers.durable
@@ -155,15 +186,14 @@ class Ticker:
     def _pack(self, rows: DataFrame, admission: Admission) -> DataFrame:
         setup = self.setup
         writer = self._writer(admission)
-        routing = exchange.routing_of(setup.plan.join.placement, setup.tokens, admission.hold, writer,
+        routing = exchange.routing_of(self.placement, setup.tokens, admission.hold, writer,
                                       setup.hash_mask)
         few = rows.coalesce(setup.slots)
         return map_in_arrow(few, exchange.Pack(setup.union, routing), exchange.PACKED)
 
     def _writer(self, admission: Admission) -> int:
         """A node with no group on hold, to write those of others down."""
-        placement = self.setup.plan.join.placement
-        busy = {placement[g] for g in admission.hold}
+        busy = {self.placement[g] for g in admission.hold}
         return next((n for n in range(self.setup.plan.nodes) if n not in busy), 0)
 
     def _control(self, spark: SparkSession) -> DataFrame:
@@ -187,17 +217,19 @@ class Ticker:
             runs={n: self.manifest.at(join.id, n, len(join.children)) for n in nodes},
             sink=str(self.sink.directory), compression=self.sink.compression,
             sides=tuple(str(side.path) for side in self.sides),
-            releases=_releases(self.manifest.holds, admission, join.placement), slow=setup.slow)
+            releases=_releases(self.manifest.holds, admission, self.placement), slow=setup.slow)
 
     # -- commit -------------------------------------------------------------------------------------
 
-    def _commit(self, outcome: _Outcome, batch: int | None, admission: Admission) -> Commit:
+    def _commit(self, outcome: _Outcome, batch: int | None, admission: Admission,
+                placement: Mapping[str, tuple[int, ...]] = MappingProxyType({})) -> Commit:
         tick = self.manifest.tick if batch is None else batch
         holds = (*_remaining(self.manifest.holds, set(admission.release)), *outcome.holds)
         null_rows = sum(sum(head["null_rows"]) for head in outcome.heads.values())
         stats = {"time_s": time.time(), "groups": outcome.delta.pack(), "rows_in": outcome.total("rows_in"),
                  "rows_out": outcome.total("rows_out"), "null_key_rows": null_rows}
-        commit = Commit(self.manifest.version + 1, tick, outcome.changes, holds, outcome.staged, stats)
+        commit = Commit(self.manifest.version + 1, tick, outcome.changes, holds, outcome.staged, stats,
+                        placement, self.setup.plan.nodes)
         after = commit.apply(self.manifest)
         self.log.append(commit)
         before, self.manifest = self.manifest, after
@@ -246,7 +278,7 @@ class Ticker:
     def _report(self, outcome: _Outcome, batch: int | None, started: float, commit: Commit) -> TickReport:
         join, manifest = self.setup.plan.join, self.manifest
         held = manifest.held_rows(join.groups)
-        placement = np.array(join.placement, dtype=np.int64)
+        placement = np.array(self.placement, dtype=np.int64)
         nodes = []
         for n in range(self.setup.plan.nodes):
             head = outcome.heads.get(n, {})

@@ -33,12 +33,16 @@ class Commit:
     holds: tuple[Hold, ...]
     staged: Mapping[str, list[Any]]  # sink name -> staged files
     stats: Mapping[str, Any] = field(default_factory=dict)
+    placement: Mapping[str, tuple[int, ...]] = field(default_factory=dict)  # where it changed
+    nodes: int = 0
 
     def pack(self) -> dict[str, Any]:
         changes = {str(p): [c.kept, [r.pack() for r in c.added]] for p, c in self.changes.items()}
         holds = [hold.pack() for hold in self.holds]
         return {"version": self.version, "tick": self.tick, "changes": changes, "holds": holds,
-                "staged": dict(self.staged), "stats": dict(self.stats)}
+                "staged": dict(self.staged), "stats": dict(self.stats),
+                "placement": {operator: list(owner) for operator, owner in self.placement.items()},
+                "nodes": self.nodes}
 
     @staticmethod
     def unpack(raw: dict[str, Any]) -> Commit:
@@ -47,10 +51,13 @@ class Commit:
             for p, (kept, added) in raw["changes"].items()
         }
         holds = tuple(Hold.unpack(h) for h in raw["holds"])
-        return Commit(raw["version"], raw["tick"], changes, holds, raw["staged"], raw["stats"])
+        placement = {operator: tuple(owner) for operator, owner in raw["placement"].items()}
+        return Commit(raw["version"], raw["tick"], changes, holds, raw["staged"], raw["stats"], placement,
+                      raw["nodes"])
 
     def apply(self, manifest: Manifest) -> Manifest:
-        return manifest.after(tick=self.tick, changes=self.changes, holds=self.holds)
+        return manifest.after(tick=self.tick, changes=self.changes, holds=self.holds, placement=self.placement,
+                              nodes=self.nodes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +97,7 @@ class CommitLog:
         version = manifest.version
         _write(self.folder / f"snapshot-{version:010d}.json", {"manifest": manifest.pack(), "stats": stats})
         for kind, number, path in self._files():
-            if number < version or (kind == "commit" and number < version):
+            if number < version:
                 path.unlink()
 
     def recover(self) -> Recovered:

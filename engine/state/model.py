@@ -9,7 +9,7 @@ state makes another manifest; files never change. No file is read or written her
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -116,23 +116,27 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """The whole state at one version. `tick` is the last Spark batch that is in it, -1 before any."""
+    """The whole state at one version. `tick` is the last Spark batch that is in it, -1 before any.
+    `placement` gives the node of each group of an operator, among `nodes` of them."""
 
     version: int = 0
     tick: int = -1
     runs: Mapping[Place, Runs] = field(default_factory=dict)
     holds: tuple[Hold, ...] = ()
+    placement: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    nodes: int = 0
 
     def at(self, operator: str, node: int, inputs: int) -> tuple[Runs, ...]:
         """The runs of each of the operator's inputs on one node, oldest first."""
         return tuple(self.runs.get(Place(operator, node, i), ()) for i in range(inputs))
 
-    def after(self, *, tick: int, changes: Mapping[Place, Change], holds: tuple[Hold, ...]) -> Manifest:
-        """The next version."""
+    def after(self, *, tick: int, changes: Mapping[Place, Change], holds: tuple[Hold, ...],
+              placement: Mapping[str, tuple[int, ...]], nodes: int) -> Manifest:
+        """The next version. `placement` names the operators whose groups have other nodes from now on."""
         runs = dict(self.runs)
         for place, change in changes.items():
             runs[place] = change.apply(runs.get(place, ()))
-        return replace(self, version=self.version + 1, tick=tick, runs=runs, holds=holds)
+        return Manifest(self.version + 1, tick, runs, holds, {**self.placement, **placement}, nodes)
 
     def memory_files(self) -> set[str]:
         return {s.file for run in self._all() for s in run.memory}
@@ -173,10 +177,13 @@ class Manifest:
             "tick": self.tick,
             "runs": {str(place): [r.pack() for r in runs] for place, runs in self.runs.items()},
             "holds": [hold.pack() for hold in self.holds],
+            "placement": {operator: list(owner) for operator, owner in self.placement.items()},
+            "nodes": self.nodes,
         }
 
     @staticmethod
     def unpack(raw: dict[str, Any]) -> Manifest:
         runs = {Place.parse(p): tuple(Run.unpack(r) for r in rs) for p, rs in raw["runs"].items()}
         holds = tuple(Hold.unpack(h) for h in raw["holds"])
-        return Manifest(raw["version"], raw["tick"], runs, holds)
+        placement = {operator: tuple(owner) for operator, owner in raw["placement"].items()}
+        return Manifest(raw["version"], raw["tick"], runs, holds, placement, raw["nodes"])

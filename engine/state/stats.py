@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from engine.reports import Doubles, GroupReport, Longs
+from engine.reports import GroupReport, Longs
 
 HALF_LIFE_S = 60.0
 
@@ -32,6 +32,10 @@ class GroupDelta:
     @staticmethod
     def unpack(raw: list[list[int]]) -> GroupDelta:
         return GroupDelta(*(np.array(a, dtype=np.int64) for a in raw))
+
+
+_NONE = np.zeros(0, dtype=np.int64)
+NOTHING = GroupDelta(_NONE, _NONE, _NONE, _NONE)
 
 
 class GroupStats:
@@ -102,5 +106,3 @@ def together(parts: list[GroupDelta], groups: int) -> GroupDelta:
             np.add.at(total, part.groups, some)
     return sparse(*dense)
 
-
-__all__ = ["Doubles", "GroupDelta", "GroupStats", "by_group", "sparse", "together"]

@@ -1,0 +1,79 @@
+"""A process that runs a query and dies by SIGKILL where it is told to: `victim.py QUERY POINT [VERSION]`.
+
+POINT: `never`; `step` (results and runs written, nothing committed); `commit` (committed, not published);
+`publish` (published, Spark's own commit still missing); `part` (half of the published files renamed);
+`snapshot` (after the snapshot, before old commits go); `worker` (a Python worker dies instead, in the step).
+The query's code is as it is: the kill is put around it from here.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+from engine.query.file import read_query  # noqa: E402
+from engine.runner import run  # noqa: E402
+from engine.settings import Settings  # noqa: E402
+from engine.sinks import ParquetDirectory  # noqa: E402
+from engine.state.commits import CommitLog  # noqa: E402
+from engine.tick import Ticker  # noqa: E402
+
+
+def die(*_: Any) -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def arm(point: str, version: int) -> None:
+    """Wrap the method before or after which the process has to die."""
+    if point == "step":
+        _before(CommitLog, "append", lambda log, commit: commit.version >= version)
+    elif point == "commit":
+        _before(Ticker, "_publish", lambda ticker, commit: commit.version >= version)
+    elif point == "publish":
+        _before(Ticker, "_report", lambda ticker, *_: ticker.manifest.version >= version)
+    elif point == "part":
+        _before(ParquetDirectory, "_rename", lambda d, file: file.version >= version and file.final.endswith("1.parquet"))
+    elif point == "snapshot":
+        _before(Path, "unlink", lambda path, **_: path.name.startswith("commit-"))
+    elif point == "worker":
+        _before(Ticker, "_step", _kill_worker(version), fatal=False)
+
+
+def _before(owner: type, name: str, when: Callable[..., Any], *, fatal: bool = True) -> None:
+    inner = getattr(owner, name)
+
+    def wrapped(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if when(self, *args, **kwargs) and fatal:
+            die()
+        return inner(self, *args, **kwargs)
+
+    setattr(owner, name, wrapped)
+
+
+def _kill_worker(version: int) -> Callable[..., None]:
+    """Kill one of our own Python workers a moment after the step has begun."""
+
+    def strike(ticker: Ticker, *_: Any) -> None:
+        if ticker.manifest.version == version:
+            me = os.getpid()
+            script = ("import os, psutil, random, signal, time; time.sleep(0.15); "
+                      f"kids = [p for p in psutil.Process({me}).children(recursive=True) "
+                      "if 'pyspark.daemon' in ' '.join(p.cmdline()) or 'worker_daemon' in ' '.join(p.cmdline())]; "
+                      "workers = [p for p in kids if p.parent() in kids]; "
+                      "[os.kill(p.pid, signal.SIGKILL) for p in workers[:1]]")
+            subprocess.Popen([sys.executable, "-c", script])
+
+    return strike
+
+
+if __name__ == "__main__":
+    file, point = Path(sys.argv[1]), sys.argv[2]
+    arm(point, int(sys.argv[3]) if len(sys.argv) > 3 else 2)
+    print(run(read_query(file), once=True, master=None, settings=Settings.load({}), ports=()).to_json())

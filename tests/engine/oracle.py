@@ -1,0 +1,101 @@
+"""Whole queries on Spark, compared with DuckDB's batch join over the same files, as multisets."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from engine.progress import RunSummary
+from engine.query.file import read_query
+from engine.reports import ReportPort, TickReport
+from engine.runner import QueryRun
+from engine.settings import Settings
+
+
+class Kept:
+    """A port that keeps the reports."""
+
+    def __init__(self) -> None:
+        self.reports: list[TickReport] = []
+
+    def publish(self, report: TickReport) -> None:
+        self.reports.append(report)
+
+
+@dataclass(frozen=True)
+class Case:
+    """A query over Parquet streams in one folder: data/<stream>/NNN.parquet, one file per tick."""
+
+    root: Path
+    sql: str
+    schemas: Mapping[str, str]  # stream -> Spark DDL
+    nodes: int = 2
+    groups: int = 16
+    extra: str = ""
+    stream_extra: str = ""
+
+    @property
+    def file(self) -> Path:
+        return self.root / "q.toml"
+
+    @property
+    def out(self) -> Path:
+        return self.root / "out"
+
+    @property
+    def checkpoint(self) -> Path:
+        return self.root / "cp"
+
+    def write(self) -> Path:
+        """The query file, and an empty folder for each stream."""
+        text = [f'name = "case"\nsql = """{self.sql}"""\nnodes = {self.nodes}\ngroups = {self.groups}',
+                f'checkpoint = "cp"\n{self.extra}\n[sink]\nformat = "parquet"\npath = "out"']
+        for name, ddl in self.schemas.items():
+            (self.root / "data" / name).mkdir(parents=True, exist_ok=True)
+            text.append(f'[streams.{name}]\nformat = "parquet"\npath = "data/{name}"\nschema = "{ddl}"\n'
+                        f'options = {{ maxFilesPerTrigger = "1" }}\n{self.stream_extra}')
+        self.file.write_text("\n".join(text))
+        return self.file
+
+    def feed(self, stream: str, number: int, table: pa.Table) -> None:
+        pq.write_table(table, self.root / "data" / stream / f"{number:03d}.parquet")
+
+    def run(self, *ports: ReportPort, mask: int = (1 << 64) - 1, settings: Settings | None = None) -> RunSummary:
+        run = QueryRun(read_query(self.file), settings or quiet(), ports, once=True, hash_mask=mask)
+        return run.run(None)
+
+    def expected(self, sql: str | None = None) -> str:
+        """The batch query over the files, as DuckDB reads them."""
+        views = "".join(
+            f"CREATE OR REPLACE VIEW {name} AS SELECT * FROM read_parquet('{self.root}/data/{name}/*.parquet');"
+            for name in self.schemas)
+        return views + (sql or self.sql)
+
+    def check(self, sql: str | None = None) -> int:
+        """Assert that the published results are the batch join, both ways; the number of rows."""
+        con = duckdb.connect()
+        con.execute("SET TimeZone = 'UTC'")
+        con.execute(self.expected(f"CREATE TABLE want AS {sql or self.sql}"))
+        files = sorted(self.out.glob("*.parquet"))
+        if not files:
+            con.execute("CREATE TABLE got AS SELECT * FROM want LIMIT 0")
+        else:
+            con.execute(f"CREATE TABLE got AS SELECT * FROM read_parquet('{self.out}/*.parquet')")
+        missing = con.execute("SELECT * FROM want EXCEPT ALL SELECT * FROM got").fetchall()
+        spurious = con.execute("SELECT * FROM got EXCEPT ALL SELECT * FROM want").fetchall()
+        assert not missing and not spurious, f"missing {missing[:5]} ({len(missing)}), spurious {spurious[:5]} ({len(spurious)})"
+        return int(con.execute("SELECT count(*) FROM got").fetchall()[0][0])
+
+
+def quiet() -> Settings:
+    return Settings.load({})
+
+
+def rows(schema: Sequence[tuple[str, pa.DataType]], data: Sequence[Sequence[object]]) -> pa.Table:
+    columns = [pa.array([r[i] for r in data], kind) for i, (_, kind) in enumerate(schema)]
+    return pa.Table.from_arrays(columns, names=[name for name, _ in schema])
