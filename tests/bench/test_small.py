@@ -1,0 +1,29 @@
+"""The benchmark in small: W1 with 3 × 20 000 rows through all three sides, rows compared, no time judged."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.bench.rounds import Order, measure
+from tests.bench.sides import spillway_exists
+from tests.bench.workloads import WORKLOADS
+
+ALL = Order(runs=1, files_per_trigger=(5,), spark_setting="hdfs-v2", spark_memory="1g")
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.skipif(not spillway_exists(), reason="run.py IS MISSING: nothing to compare")
+def test_all_three_sides_give_the_same_rows() -> None:
+    lines: list[str] = []
+    measured = measure(WORKLOADS["tri"].scaled(20_000), ALL, lines.append)
+    assert not measured.failures, "\n".join(measured.failures)
+    assert measured.exact, "\n".join(lines)
+    ours = measured.of("spillway", 5)[0]
+    for key in ("query", "ticks", "rows_in", "rows_out", "seconds", "seconds_startup"):
+        assert key in ours.summary
+    for key in ("tick_seconds", "state_bytes", "spilled_bytes", "late_rows", "null_key_rows"):
+        assert key in ours.summary
+    assert ours.summary["ticks"] == len(ours.ticks_s) == 4
+    assert ours.summary["rows_in"] == 60_000
+    assert ours.summary["rows_out"] == measured.checks["spillway", 5][0].rows
+    assert 0 < ours.summary["state_bytes"] <= 2 * measured.workload.state_bytes_limit()
