@@ -7,6 +7,7 @@ Environment variables:
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import sys
 from pathlib import Path
@@ -73,8 +74,16 @@ def _build_session(warehouse: Path) -> SparkSession:
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    """The one Spark session of a test run: local[3,4], UI and AQE off, UTC."""
-    session = _build_session(tmp_path_factory.mktemp("warehouse"))
+    """The one Spark session of a test run, set up as the engine sets up its own: local[3,4], UTC."""
+    place = tmp_path_factory.mktemp("spark")
+    if importlib.util.find_spec("engine.session"):
+        from engine.session import start_session
+
+        session = start_session(
+            master="local[3,4]", nodes=2, app_name="spillway-tests", log_dir=place
+        )
+    else:
+        session = _build_session(place)
     session.sparkContext.setLogLevel("ERROR")
     yield session
     session.stop()
