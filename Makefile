@@ -10,10 +10,10 @@ export PYTHONPATH := $(CURDIR)
 unexport SPARK_HOME
 unexport VIRTUAL_ENV
 
-.PHONY: help setup run test lint fmt bench bench-long chaos lock clean
+.PHONY: help setup run test lint fmt bench bench-long bench-recovery chaos lock clean
 
 help: ## this list
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-11s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
 
 setup: ## make .venv from the lock file, check Java (again only when the lock changes)
 	@tools/setup.sh
@@ -38,6 +38,9 @@ bench: setup ## measure against Spark's own join and DuckDB (ARGS="--help")
 
 bench-long: setup ## the long benchmark: 3 x 4 M rows, 80 files a stream
 	@$(PY) -m tests.bench tri-long $(ARGS)
+
+bench-recovery: setup ## time to be back after kill -9, against reading the state from disk
+	@$(PY) -m tests.bench.recovery $(ARGS)
 
 chaos: setup ## the long tests: hundreds of kills, thousands of examples
 	@HYPOTHESIS_PROFILE=long $(PY) -m pytest -m long --timeout 7200 $(ARGS)

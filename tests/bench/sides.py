@@ -81,7 +81,7 @@ class Bench:
         return self.spark_memory or f"{int(psutil.virtual_memory().total * 0.6) >> 30}g"
 
 
-def _environment() -> dict[str, str]:
+def environment() -> dict[str, str]:
     clean = {key: value for key, value in os.environ.items() if key != "SPARK_HOME"}
     return clean | {
         "PYTHONPATH": str(ROOT),
@@ -90,13 +90,13 @@ def _environment() -> dict[str, str]:
     }
 
 
-def _supervised(name: str, command: list[str], place: Path) -> tuple[dict[str, Any], Any]:
+def supervised(name: str, command: list[str], place: Path) -> tuple[dict[str, Any], Any]:
     report = place / "usage.json"
     supervise = [sys.executable, "-m", "tests.bench.supervise", str(report), str(TIMEOUT_S)]
     done = subprocess.run(
         supervise + command,
         cwd=ROOT,
-        env=_environment(),
+        env=environment(),
         capture_output=True,
         text=True,
         check=False,
@@ -125,7 +125,7 @@ def _side(bench: Bench, module: str, name: str, extra: dict[str, Any]) -> Run:
     }
     (place / "task.json").write_text(json.dumps(task))
     command = [sys.executable, "-m", f"tests.bench.{module}", str(place / "task.json")]
-    summary, usage = _supervised(name, command, place)
+    summary, usage = supervised(name, command, place)
     return Run(
         side=name,
         setting=extra.get("setting", ""),
@@ -185,7 +185,7 @@ def run_spillway(bench: Bench, files_per_trigger: int) -> Run:
     place = bench.fresh("spillway")
     query = query_file(bench, files_per_trigger, place)
     command = [sys.executable, "run.py", "query", "run", str(query), "--once"]
-    summary, usage = _supervised("spillway", command, place)
+    summary, usage = supervised("spillway", command, place)
     return Run("spillway", "", files_per_trigger, summary, usage, place / "out")
 
 

@@ -16,7 +16,7 @@ from tests.bench.figures import growth, ratios, verdicts
 from tests.bench.plot import svg
 from tests.bench.report import write
 from tests.bench.rounds import Measured
-from tests.bench.sides import Bench, Run, SideError, _supervised, query_file
+from tests.bench.sides import Bench, Run, SideError, supervised, query_file
 from tests.bench.workloads import WORKLOADS
 
 
@@ -102,7 +102,7 @@ def test_cpu_of_orphans_is_counted(tmp_path: Path) -> None:
     place = tmp_path / "run"
     place.mkdir()
     with pytest.raises(SideError, match="ended with 0"):  # prints no JSON line
-        _supervised("leaver", [sys.executable, "-c", code], place)
+        supervised("leaver", [sys.executable, "-c", code], place)
     used = json.loads(report.read_text())
     assert used["returncode"] == 0
     if sys.platform == "linux":

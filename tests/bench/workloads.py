@@ -115,6 +115,11 @@ def skewed(workload: Workload, name: str, rng: np.random.Generator) -> Columns:
     return _columns(workload, scrambled[keys], name)
 
 
+def sparse(workload: Workload, name: str, rng: np.random.Generator) -> Columns:
+    """Twenty keys for every row: much state, few results."""
+    return _columns(workload, rng.integers(0, 20 * workload.rows, workload.rows), name)
+
+
 _ABC = tuple(_stream(name) for name in "abc")
 _TRI_SELECT = "a.k, a.va, b.vb, c.vc"
 _TRI_SOURCE = "a JOIN b ON a.k = b.k JOIN c ON a.k = c.k"
@@ -161,3 +166,16 @@ WORKLOADS = {
         ),
     )
 }
+
+# Not compared with anybody: state to be read back after a crash. See recovery.py.
+RECOVERY = Workload(
+    name="recovery",
+    title="Recovery: time to be back after kill −9, against reading the state from disk",
+    streams=_ABC,
+    select=_TRI_SELECT,
+    source=_TRI_SOURCE,
+    rows=16_000_000,
+    files=32,
+    files_per_trigger=(1,),
+    generate=sparse,
+)
