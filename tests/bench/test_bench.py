@@ -16,7 +16,7 @@ from tests.bench.figures import growth, ratios, verdicts
 from tests.bench.plot import svg
 from tests.bench.report import write
 from tests.bench.rounds import Measured
-from tests.bench.sides import Bench, Run, SideError, supervised, query_file
+from tests.bench.sides import Bench, Run, SideError, query_file, supervised
 from tests.bench.workloads import WORKLOADS
 
 
