@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from engine.errors import SourceError
@@ -134,8 +135,7 @@ def _check(file: pq.ParquetFile, column: str | None, field: Field, path: str) ->
         return
     have = _plain(file.schema_arrow.field(column).type)
     fits = _FITS[field.type.split("(")[0]](have, arrow_type(field.type))
-    int96 = field.type.startswith("timestamp") and _is_int96(file, column)
-    if not fits or (int96 and field.type == "timestamp_ntz"):
+    if not fits and not _T.is_null(have):
         raise _mismatch(path, column, have, field)
     legacy = any(key in (file.metadata.metadata or {}) for key in _LEGACY)
     if legacy and (_T.is_timestamp(have) or _T.is_date(have)):
@@ -144,11 +144,6 @@ def _check(file: pq.ParquetFile, column: str | None, field: Field, path: str) ->
             where=path,
             hint="rewrite the file with a newer Spark",
         )
-
-
-def _is_int96(file: pq.ParquetFile, column: str) -> bool:
-    leaves = (file.schema.column(i) for i in range(len(file.schema)))
-    return any(leaf.path == column and leaf.physical_type == "INT96" for leaf in leaves)
 
 
 def _mismatch(path: str, column: str, have: pa.DataType, field: Field) -> SourceError:
@@ -167,11 +162,17 @@ def _column(table: pa.Table, column: str | None, field: Field, path: str) -> pa.
     if values.type == want:
         return values
     try:
-        # Nanoseconds are cut to microseconds; everything else keeps its value or fails.
-        return values.cast(want, safe=not (_T.is_timestamp(want) and values.type.unit == "ns"))
-    except (pa.ArrowInvalid, AttributeError) as bad:
+        return _to_micros(values, want) if _T.is_timestamp(values.type) else values.cast(want)
+    except pa.ArrowInvalid as bad:
         error = _mismatch(path, column, values.type, field)
         raise SourceError(f"{error.what} ({bad})", where=path, hint=error.hint) from None
+
+
+def _to_micros(values: pa.ChunkedArray, want: pa.DataType) -> pa.ChunkedArray:
+    """Nanoseconds are rounded down, and a time without a zone is one in UTC, as in Spark."""
+    if values.type.unit == "ns":
+        values = pc.floor_temporal(values, unit="microsecond")
+    return values.cast(pa.timestamp("us", values.type.tz)).cast(pa.int64()).cast(want)
 
 
 def _storage(values: pa.ChunkedArray) -> pa.ChunkedArray:
@@ -208,10 +209,6 @@ def _fits_decimal(have: pa.DataType, want: pa.DataType) -> bool:
     return bool(want.scale >= have.scale and whole >= have.precision - have.scale)
 
 
-def _is_ntz(have: pa.DataType) -> bool:
-    return bool(have == pa.date32() or (_T.is_timestamp(have) and have.tz is None))
-
-
 _FITS: Mapping[str, Callable[[pa.DataType, pa.DataType], bool]] = {
     "boolean": lambda have, _: bool(_T.is_boolean(have)),
     "tinyint": lambda have, _: _is_int32(have),
@@ -225,5 +222,5 @@ _FITS: Mapping[str, Callable[[pa.DataType, pa.DataType], bool]] = {
     "binary": lambda have, _: _is_bytes(have) or bool(_T.is_fixed_size_binary(have)),
     "date": lambda have, _: bool(have == pa.date32()),
     "timestamp": lambda have, _: bool(_T.is_timestamp(have)),
-    "timestamp_ntz": lambda have, _: _is_ntz(have),
+    "timestamp_ntz": lambda have, _: bool(_T.is_timestamp(have) or have == pa.date32()),
 }
