@@ -11,6 +11,7 @@ from datetime import datetime
 from engine.query.types import INTEGERS, decimal_of, duck_type
 
 _DATE = re.compile(r"\d{4}-\d\d-\d\d\Z")
+_NUMBER = re.compile(r"-?\d+(\.\d+)?\Z")
 _TIME = re.compile(r"\d{4}-\d\d-\d\d( \d\d:\d\d:\d\d(\.\d{1,6})?)?\Z")
 _TIMES = ("date", "timestamp", "timestamp_ntz")
 _FLOATS = ("float", "double")
@@ -23,7 +24,7 @@ def castable(source: str, target: str, literal: str | None = None) -> bool:
     if source in _TIMES and target in _TIMES:
         return True
     if source == "string":
-        return literal is not None and _good_time(target, literal)
+        return literal is not None and (_good_time(target, literal) or _fits(target, literal))
     if target == "string":
         return source in INTEGERS or source in ("date", "boolean") or source.startswith("decimal")
     if source == "boolean":
@@ -33,7 +34,7 @@ def castable(source: str, target: str, literal: str | None = None) -> bool:
 
 def _castable_number(source: str, target: str) -> bool:
     if decimal_of(source):
-        return target == "double" or decimal_of(target) is not None \
+        return target in _FLOATS or decimal_of(target) is not None \
             or (target == "boolean" and source in INTEGERS)
     return source in _FLOATS and (target in INTEGERS or (source, target) == ("float", "double"))
 
@@ -49,17 +50,26 @@ def _good_time(target: str, literal: str) -> bool:
     return True
 
 
+def _fits(target: str, literal: str) -> bool:
+    """Whether the text is a plain number that the decimal holds digit by digit."""
+    digits = decimal_of(target) if target.startswith("decimal") else None
+    if digits is None or not _NUMBER.match(literal):
+        return False
+    whole, _, fraction = literal.lstrip("-").partition(".")
+    return len(fraction) <= digits[1] and len(whole.lstrip("0")) <= digits[0] - digits[1]
+
+
 def duck_cast(sql: str, source: str, target: str) -> str:
     """DuckDB SQL of a castable cast."""
     if source == target:
         return sql
     kind = duck_type(target)
-    if source.startswith("decimal") and target == "double":
-        return f"CAST(CAST({sql} AS VARCHAR) AS DOUBLE)"  # the only way that rounds correctly
+    if source.startswith("decimal") and target in _FLOATS:
+        return f"CAST(CAST({sql} AS VARCHAR) AS {kind})"  # the only way that rounds correctly
     if target in INTEGERS and (source in _FLOATS or source.startswith("decimal")):
         return f"CAST(trunc({sql}) AS {kind})"
     if {source, target} == {"timestamp", "timestamp_ntz"}:
         return f"timezone('UTC', {sql})"
     if source == "string" and target == "timestamp":
-        return f"CAST({sql} || '+00' AS {kind})"
+        return f"timezone('UTC', CAST({sql} AS TIMESTAMP))"
     return f"CAST({sql} AS {kind})"

@@ -167,6 +167,15 @@ def _of_common(term: Term, args: list[str]) -> str:
     return f"{term.value}({', '.join(_all_to(term, args, term.type))})"
 
 
+def _extreme(term: Term, args: list[str]) -> str:
+    """Of 0.0 and -0.0 Spark keeps the first; DuckDB's greatest and least do not."""
+    if term.type not in ("float", "double"):
+        return _of_common(term, args)
+    one, two = _all_to(term, args, term.type)
+    sign = ">" if term.value == "greatest" else "<"
+    return f"(CASE WHEN {one} IS NULL OR {two} {sign} {one} THEN {two} ELSE {one} END)"
+
+
 def _nullif(term: Term, args: list[str]) -> str:
     left, right = _all_to(term, args, _common(term.args))
     return f"(CASE WHEN {left} = {right} THEN NULL ELSE {args[0]} END)"
@@ -182,10 +191,16 @@ def _substring(term: Term, args: list[str]) -> str:
     text, at = args[0], f"CAST({args[1]} AS BIGINT)"
     first = f"(CASE WHEN {at} > 0 THEN {at} - 1 WHEN {at} < 0 THEN length({text}) + {at} ELSE 0 END)"
     if len(args) == 2:
-        return f"substring({text}, greatest({first}, 0) + 1)"
+        return _unless_null(args, f"substring({text}, greatest({first}, 0) + 1)")
     count = f"CAST({args[2]} AS BIGINT)"
     kept = f"greatest({first} + {count} - greatest({first}, 0), 0)"
-    return f"substring({text}, greatest({first}, 0) + 1, {kept})"
+    return _unless_null(args, f"substring({text}, greatest({first}, 0) + 1, {kept})")
+
+
+def _unless_null(args: list[str], sql: str) -> str:
+    """`sql`, or NULL if an argument is NULL (greatest() and CASE pass over NULLs)."""
+    tests = " AND ".join(f"{arg} IS NOT NULL" for arg in args[1:])
+    return f"(CASE WHEN {tests} THEN {sql} END)"
 
 
 def _part(name: str, shift: int = 0) -> Callable[[Term, list[str]], str]:
@@ -196,11 +211,12 @@ def _part(name: str, shift: int = 0) -> Callable[[Term, list[str]], str]:
 
 
 def _side(term: Term, args: list[str]) -> str:
-    return f"{term.value}({args[0]}, greatest(CAST({args[1]} AS BIGINT), 0))"
+    sql = f"{term.value}({args[0]}, greatest(CAST({args[1]} AS BIGINT), 0))"
+    return _unless_null(args, sql)
 
 
 _CALLS: dict[str, Callable[[Term, list[str]], str]] = {
-    "coalesce": _of_common, "greatest": _of_common, "least": _of_common, "if": _case,
+    "coalesce": _of_common, "greatest": _extreme, "least": _extreme, "if": _case,
     "nullif": _nullif, "nvl2": _nvl2, "substring": _substring, "left": _side, "right": _side,
     "concat": lambda term, args: f"({' || '.join(args)})",
     "negative": _negated,

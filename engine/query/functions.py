@@ -7,6 +7,8 @@ Neither will ever hold java_method, reflect, read_text, anything random, the clo
 
 from __future__ import annotations
 
+import difflib
+
 
 def _names(text: str) -> frozenset[str]:
     return frozenset(text.split())
@@ -48,7 +50,15 @@ _AGGREGATES = _names("""
 
 def refused_function(name: str) -> str:
     """Why a function is not to be had."""
-    name = name.removeprefix("function ")
     if name in _AGGREGATES:
         return f"aggregate function {name} is not supported yet"
     return f"function {name} is not allowed"
+
+
+def advice(name: str) -> str:
+    """What there is instead."""
+    if name in _AGGREGATES:
+        return "only joins are supported so far"
+    close = difflib.get_close_matches(name, PRE | set(ALIASES), n=3)
+    meant = f"did you mean {' or '.join(close)}? " if close else ""
+    return f"{meant}allowed in SELECT are: {', '.join(sorted(POST))}"

@@ -14,9 +14,13 @@ from sqlglot import exp
 from sqlglot.dialects.spark import Spark
 from sqlglot.errors import ParseError, TokenError
 from sqlglot.parsers.spark import SparkParser
+from sqlglot.tokenizer_core import TokenType
 
 from engine.errors import SqlError
 
+_SHORT_TEXTS = (TokenType.CHAR, TokenType.VARCHAR, TokenType.NCHAR, TokenType.NVARCHAR,
+                TokenType.BPCHAR)
+_BEFORE_TYPE = (TokenType.ALIAS, TokenType.DCOLON)
 _SPECIAL_SYNTAX = ("CAST", "TRY_CAST", "EXTRACT", "TRIM")
 
 
@@ -64,6 +68,7 @@ def start_of(node: exp.Expr | None) -> int:
 def parse(text: SqlText) -> exp.Expr:
     """The one statement in the text."""
     try:
+        _refuse_short_texts(text)
         statements = sqlglot.parse(text.sql, read=PlainSpark)
     except ParseError as error:
         raise _parse_error(text, error) from None
@@ -76,6 +81,16 @@ def parse(text: SqlText) -> exp.Expr:
     if len(found) > 1:
         raise text.error("several statements are not supported", found[1], "write one SELECT")
     return found[0]
+
+
+def _refuse_short_texts(text: SqlText) -> None:
+    """sqlglot reads VARCHAR(3) as STRING, and would drop the 3 without a word."""
+    tokens = PlainSpark().tokenize(text.sql)
+    for before, token, after in zip(tokens, tokens[1:], tokens[2:], strict=False):
+        if token.token_type in _SHORT_TEXTS and before.token_type in _BEFORE_TYPE \
+                and after.token_type == TokenType.L_PAREN:
+            raise text.error(f"CAST to {token.text} is not supported", token.start,
+                             "CAST to string, and use left(…, n)")
 
 
 def _parse_error(text: SqlText, error: ParseError) -> SqlError:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from engine.errors import SourceError
+from engine.errors import QueryFileError, SourceError
 from engine.query.ddl import DdlError, parse_schema
 from engine.query.model import Field
 from engine.query.types import NoSuchType, spark_type
@@ -19,16 +19,26 @@ from engine.query.values import Table
 def read_schema(table: Table, kind: str, path: Path,
                 options: Mapping[str, str]) -> tuple[Field, ...]:
     """The columns of a stream; required in the file for formats that do not carry them."""
+    generated = _from_generator(table, options) if kind == "generator" else ()
     if table.has("schema"):
         return _declared(table)
     if kind == "parquet":
         return _from_parquet(table, path)
     if kind == "generator":
-        # not imported above: the generator is a Spark data source, and this package has no Spark
-        generator = importlib.import_module("engine.sources.generator")
-        fields: tuple[Field, ...] = generator.default_fields(options)
-        return fields
+        return generated
     raise table.error("is missing", "schema", f'{kind} needs one: schema = "k long, v string"')
+
+
+def _from_generator(table: Table, options: Mapping[str, str]) -> tuple[Field, ...]:
+    """The generator's own columns; it checks its options on the way."""
+    # not imported above: the generator is a Spark data source, and this package has no Spark
+    generator = importlib.import_module("engine.sources.generator")
+    try:
+        fields: tuple[Field, ...] = generator.default_fields(options)
+    except QueryFileError as error:
+        raise table.error(f"{error.where}: {error.what}" if error.where else error.what,
+                          "options", error.hint) from None
+    return fields
 
 
 def _declared(table: Table) -> tuple[Field, ...]:

@@ -13,7 +13,7 @@ from sqlglot import exp
 
 from engine.query import infer
 from engine.query.ddl import DdlError, parse_type
-from engine.query.functions import ALIASES, POST, PRE, refused_function
+from engine.query.functions import ALIASES, POST, PRE, advice, refused_function
 from engine.query.scope import Ref, Scope
 
 
@@ -64,8 +64,22 @@ _NAMES: dict[type[exp.Expr], str] = {
 }
 
 
+# What each node may carry beside its operands; anything else would change its meaning unseen.
+_OPERANDS = {"this", "expression", "expressions"}
+_EXTRAS: dict[type[exp.Expr], set[str]] = {
+    exp.Div: {"typed", "safe"}, exp.DPipe: {"safe"}, exp.Column: {"table", "db", "catalog"},
+    exp.Literal: {"is_string"}, exp.Case: {"ifs", "default"}, exp.If: {"true", "false"},
+    exp.Cast: {"to"}, exp.TryCast: {"to", "safe"}, exp.Between: {"low", "high"},
+    exp.Trim: {"position"}, exp.Like: {"negate"}, exp.ILike: {"negate"}, exp.In: {"query", "field"},
+}
+
+
 def build(node: exp.Expr, scope: Scope) -> Term:
     """The checked tree of one expression."""
+    _check_extras(node, scope)
+    if isinstance(node, exp.Like | exp.ILike) and node.args.get("negate"):
+        inner = _made(scope, _BINARY[type(node)], node, (node.this, node.expression))
+        return typed(Term("not", node, (inner,)))
     if type(node) in _BINARY:
         return _made(scope, _BINARY[type(node)], node, (node.this, node.expression))
     if isinstance(node, exp.Neg) and isinstance(node.this, exp.Literal) and node.this.is_number:
@@ -74,9 +88,17 @@ def build(node: exp.Expr, scope: Scope) -> Term:
         return _made(scope, _UNARY[type(node)], node, (node.this,))
     builder = _BUILDERS.get(type(node))
     if builder is None:
-        raise scope.text.error(f"{_shown(node)} is not supported", node,
-                               "see docs/sql.md for what is allowed")
+        raise scope.text.error(f"{_shown(node)} is not supported", node)
     return builder(node, scope)
+
+
+def _check_extras(node: exp.Expr, scope: Scope) -> None:
+    known = type(node) in _BUILDERS or type(node) in _BINARY or type(node) in _UNARY
+    allowed = _OPERANDS | _EXTRAS.get(type(node), set())
+    extra = [name for name, value in node.args.items() if value and name not in allowed]
+    if known and extra:
+        raise scope.text.error(f"{extra[0].upper().strip('_')} in {_shown(node)} is not supported",
+                               node)
 
 
 def _made(scope: Scope, op: str, node: exp.Expr, parts: tuple[exp.Expr, ...],
@@ -116,7 +138,7 @@ def _column(node: exp.Expr, scope: Scope) -> Term:
 
 def _literal(node: exp.Expr, scope: Scope, sign: str = "") -> Term:
     value = sign + str(node.this)
-    if node.is_string:
+    if isinstance(node, exp.RawString) or node.is_string:
         if "\0" in value:
             raise scope.text.error("a string with a NUL character is not supported", node)
         return Term("literal", node, value=value, type="string")
@@ -133,8 +155,6 @@ def _constant(node: exp.Expr, scope: Scope) -> Term:
 
 
 def _cast(node: exp.Expr, scope: Scope) -> Term:
-    if node.args.get("format") or node.args.get("default") or node.args.get("action"):
-        raise scope.text.error("CAST with FORMAT or DEFAULT is not supported", node)
     spelled = node.args["to"].sql(dialect="spark")
     try:
         target = str(parse_type(spelled))
@@ -174,31 +194,29 @@ def _is(node: exp.Expr, scope: Scope) -> Term:
 
 
 def _in(node: exp.Expr, scope: Scope) -> Term:
-    if node.args.get("query") or node.args.get("unnest") or node.args.get("field"):
-        raise scope.text.error("IN with a subquery is not supported", node, "list the values")
+    if node.args.get("query") or node.args.get("field"):
+        what = "a subquery" if node.args.get("query") else "a column"
+        raise scope.text.error(f"IN with {what} is not supported", node, "list the values")
     return _made(scope, "in", node, (node.this, *node.expressions))
 
 
 def _between(node: exp.Expr, scope: Scope) -> Term:
-    if node.args.get("symmetric"):
-        raise scope.text.error("BETWEEN SYMMETRIC is not supported", node)
     low = typed(Term(">=", node, (build(node.this, scope), build(node.args["low"], scope))))
     high = typed(Term("<=", node, (build(node.this, scope), build(node.args["high"], scope))))
     return typed(Term("and", node, (low, high)))
 
 
 def _call(node: exp.Expr, scope: Scope) -> Term:
-    name = str(node.this).lower() if isinstance(node, exp.Anonymous) else ""
+    name = node.name.lower()
     name = ALIASES.get(name, name)
     if name not in PRE and name not in POST:
-        raise scope.text.error(refused_function(name or _shown(node)), node,
-                               "see docs/sql.md for the functions that are allowed")
+        raise scope.text.error(refused_function(name), node, advice(name))
     return _made(scope, "call", node, tuple(node.expressions), name)
 
 
 def _trim(node: exp.Expr, scope: Scope) -> Term:
     side = {"LEADING": "ltrim", "TRAILING": "rtrim"}.get(str(node.args.get("position")), "trim")
-    if node.args.get("expression") is not None or node.args.get("collation") is not None:
+    if node.args.get("expression") is not None:
         raise scope.text.error("TRIM of other characters than spaces is not supported", node)
     return _made(scope, "call", node, (node.this,), side)
 
@@ -224,7 +242,7 @@ def _shown(node: exp.Expr) -> str:
 
 
 _BUILDERS: dict[type[exp.Expr], Callable[[exp.Expr, Scope], Term]] = {
-    exp.Column: _column, exp.Literal: _literal, exp.Null: _constant, exp.Boolean: _constant,
+    exp.Column: _column, exp.Literal: _literal, exp.RawString: _literal, exp.Null: _constant, exp.Boolean: _constant,
     exp.Cast: _cast, exp.TryCast: _cast, exp.Case: _case, exp.If: _if, exp.Is: _is, exp.In: _in,
     exp.Between: _between, exp.Anonymous: _call, exp.Trim: _trim, exp.Extract: _extract,
     exp.Paren: _paren,
