@@ -1,0 +1,246 @@
+"""Starting Spark: what the machine must have, the settings that our ticks need, and where the JVM's
+words go (a file; the terminal is the user's). What runs on the session is not known here.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
+
+from engine.errors import SetupError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+JAVA_MIN = 17
+ROOT = Path(__file__).resolve().parent.parent
+LOG_BYTES_MAX = 10 << 20
+_FILE_MANAGER = (
+    "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+)
+_LOG4J = """\
+rootLogger.level = warn
+rootLogger.appenderRef.err.ref = err
+appender.err.type = Console
+appender.err.name = err
+appender.err.target = SYSTEM_ERR
+appender.err.layout.type = PatternLayout
+appender.err.layout.pattern = %d{yyyy-MM-dd HH:mm:ss} %p %c{1}: %m%n%ex
+"""
+
+SHARED_CONF = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.scheduler.mode": "FAIR",
+    "spark.python.daemon.module": "engine.worker_daemon",
+    "spark.python.worker.reuse": "true",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "1000000",
+    "spark.sql.execution.arrow.pyspark.validateSchema.enabled": "true",
+    "spark.sql.streaming.metricsEnabled": "false",
+    "spark.sql.streaming.numRecentProgressUpdates": "100000",
+    # Ticks come by the thousand: what Spark remembers of them must not grow.
+    "spark.ui.retainedJobs": "50",
+    "spark.ui.retainedStages": "50",
+    "spark.ui.retainedTasks": "500",
+    "spark.sql.ui.retainedExecutions": "50",
+    # Shuffle files go when the JVM collects garbage, which ticks alone give it little reason to.
+    "spark.cleaner.periodicGC.interval": "5min",
+}
+LOCAL_CONF = {
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.locality.wait": "0s",
+    "spark.shuffle.compress": "false",
+    "spark.shuffle.spill.compress": "false",
+    "spark.sql.streaming.checkpointFileManagerClass": _FILE_MANAGER,
+}
+
+
+def check_java() -> str:
+    """The java that Spark will use; SetupError with advice when it is missing or too old."""
+    advice = (
+        f"Install a Java runtime {JAVA_MIN} or newer (Debian, Ubuntu: sudo apt install "
+        "openjdk-17-jre-headless; macOS: brew install openjdk@17), or point JAVA_HOME to one."
+    )
+    home = os.environ.get("JAVA_HOME")
+    java = f"{home}/bin/java" if home else shutil.which("java")
+    if not java or not os.access(java, os.X_OK):
+        place = f"JAVA_HOME={home}" if home else "PATH"
+        raise SetupError("Java is missing: Spark runs on it", where=place, hint=advice)
+    said = subprocess.run([java, "-version"], capture_output=True, text=True, check=False)
+    version = java_version(said.stderr + said.stdout)
+    if version is None:
+        raise SetupError("cannot tell which Java this is", where=java, hint=advice)
+    if version < JAVA_MIN:
+        raise SetupError(
+            f"Java {version} is too old: Spark needs {JAVA_MIN} or newer", where=java, hint=advice
+        )
+    return java
+
+
+def java_version(said: str) -> int | None:
+    """The major version in what `java -version` prints: `1.8.0_292` is 8, `17.0.15` is 17."""
+    found = re.search(r'version "(?:1\.)?(\d+)', said)
+    return int(found[1]) if found else None
+
+
+def default_master(nodes: int) -> str:
+    """One slot per node as far as there are cores, one spare for side jobs, 4 task attempts."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    return f"local[{min(nodes, cores or 1) + 1},4]"
+
+
+def start_session(
+    *,
+    master: str | None,
+    nodes: int,
+    app_name: str,
+    log_dir: Path | None,
+    driver_memory: str = "2g",
+) -> SparkSession:
+    """A session for our ticks. Spark's words ≥ WARN go to `<log_dir>/spark.log`; without
+    `log_dir` to stderr. An active session of this process is used as it is."""
+    from pyspark import SparkContext
+    from pyspark.conf import SparkConf
+    from pyspark.errors import PySparkException
+    from pyspark.sql import SparkSession
+
+    active = SparkSession.getActiveSession()
+    if active is not None:
+        return active
+    check_java()
+    master = master or default_master(nodes)
+    _set_environment(master)
+    conf = SparkConf().setMaster(master).setAppName(app_name)
+    conf.setAll(list(spark_conf(master, nodes, driver_memory).items()))
+    with _log(log_dir) as log, _log_settings() as java_options, _own_interrupts():
+        conf.set("spark.driver.extraJavaOptions", java_options)
+        try:
+            _launch(conf, log)
+            session = SparkSession.builder.config(conf=conf).getOrCreate()
+        except (PySparkException, ValueError) as error:
+            raise _no_start(error, log) from error
+    if not master.startswith("local"):
+        _ship_engine(session.sparkContext)
+    assert isinstance(session.sparkContext, SparkContext)
+    return session
+
+
+def spark_conf(master: str, nodes: int, driver_memory: str) -> dict[str, str]:
+    """Every setting that differs from Spark's own."""
+    warehouse = tempfile.gettempdir() + "/spillway-warehouse"
+    mine = {
+        "spark.driver.memory": driver_memory,
+        "spark.sql.shuffle.partitions": str(nodes),
+        "spark.sql.warehouse.dir": warehouse,
+    }
+    return SHARED_CONF | mine | (LOCAL_CONF if master.startswith("local") else {})
+
+
+def _set_environment(master: str) -> None:
+    """What the JVM and the Python workers inherit."""
+    paths = [str(ROOT), *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
+    os.environ["PYTHONPATH"] = os.pathsep.join(dict.fromkeys(paths))
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+    if master.startswith("local"):
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+
+
+def _launch(conf: Any, log: IO[bytes] | None) -> None:
+    """Start the JVM with its output, and its workers', in the log; PySpark reuses the gateway.
+    (The gateway ignores SIGINT by itself: Ctrl-C is ours.)"""
+    from pyspark import SparkContext
+    from pyspark.java_gateway import launch_gateway
+
+    inner: Any = SparkContext
+    if inner._gateway is None and log is not None:
+        gateway = launch_gateway(conf, {"stdout": log, "stderr": log})
+        inner._ensure_initialized(gateway=gateway)
+
+
+@contextmanager
+def _log(log_dir: Path | None) -> Iterator[IO[bytes] | None]:
+    if log_dir is None:
+        yield None
+        return
+    path = log_dir / "spark.log"
+    try:
+        log_dir.mkdir(parents=True, exist_ok=True)
+        if path.exists() and path.stat().st_size > LOG_BYTES_MAX:
+            path.replace(path.with_suffix(".log.1"))
+        file = path.open("ab")
+    except OSError as error:
+        raise SetupError(
+            f"cannot write Spark's log: {error.strerror}",
+            where=str(path),
+            hint="Choose another folder with the setting log_dir.",
+        ) from error
+    with file:
+        yield file
+
+
+@contextmanager
+def _log_settings() -> Iterator[str]:
+    """JVM options that name a log4j file; the file is read at start and can go afterwards."""
+    with tempfile.TemporaryDirectory(prefix="spillway-") as folder:
+        path = Path(folder) / "log4j2.properties"
+        path.write_text(_LOG4J)
+        yield f"-Dlog4j2.configurationFile={path.as_uri()} -XX:+ExplicitGCInvokesConcurrent"
+
+
+@contextmanager
+def _own_interrupts() -> Iterator[None]:
+    """PySpark installs a SIGINT handler that cancels running jobs; a tick must be let finish."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.getsignal(signal.SIGINT)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _no_start(error: Exception, log: IO[bytes] | None) -> SetupError:
+    hint = "Check the master URL and the setting driver_memory."
+    if log is not None:
+        last = Path(log.name).read_text(errors="replace").strip().splitlines()[-3:]
+        hint += f" Spark's log {log.name} ends with:\n  " + "\n  ".join(last)
+    return SetupError(f"Spark does not start: {str(error).splitlines()[0]}", hint=hint)
+
+
+def _ship_engine(context: Any) -> None:
+    """Executors elsewhere get our package; locally the workers import it from here."""
+    folder = Path(tempfile.mkdtemp(prefix="spillway-"))
+    context.addPyFile(shutil.make_archive(str(folder / "engine"), "zip", ROOT, "engine"))
+
+
+def tokens(spark: SparkSession, nodes: int) -> list[int]:
+    """For each node the least int ≥ 0 that Spark's hash partitioning sends to that partition."""
+    found: dict[int, int] = {}
+    start, step = 0, max(1024, 8 * nodes)
+    while len(found) < nodes:
+        chosen = (
+            spark.range(start, start + step, 1, 1)
+            .selectExpr("cast(id as int) t", f"pmod(hash(cast(id as int)), {nodes}) n")
+            .groupBy("n")
+            .agg({"t": "min"})
+            .collect()
+        )
+        for node, token in chosen:
+            found.setdefault(node, token)
+        start += step
+    return [found[node] for node in range(nodes)]

@@ -1,0 +1,36 @@
+"""Spark's Python worker daemon with our libraries imported before it forks, so that a worker's first
+task does not wait for them (figures: docs/decisions). It imports only: no thread pool is started
+and nothing is opened before the fork. What tasks do is node_task.py's.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+
+PRELOAD = (
+    "numpy",
+    "pyarrow",
+    "pyarrow.compute",
+    "pyarrow.parquet",
+    "duckdb",
+    "pyspark.worker",
+    "engine.node_task",
+)
+
+
+def preload() -> list[str]:
+    """Import what is there; a worker without one of them says so itself when it needs it."""
+    loaded = []
+    for name in PRELOAD:
+        with contextlib.suppress(ImportError):
+            importlib.import_module(name)
+            loaded.append(name)
+    return loaded
+
+
+if __name__ == "__main__":
+    from pyspark.daemon import manager
+
+    preload()
+    manager()
