@@ -49,7 +49,7 @@ install_python_packages() {
   fi
   if [ -f "$STAMP" ] && [ "$(cat "$STAMP")" = "$(wanted_stamp)" ]; then return; fi
   say "installing the packages of $LOCK (exact versions, hashes checked); the first time takes a few minutes"
-  "$VENV/bin/python" -m pip install --quiet --disable-pip-version-check --no-input \
+  "$VENV/bin/python" -m pip install -qq --disable-pip-version-check --no-input \
     --require-hashes -r "$LOCK" ||
     die "pip could not install $LOCK (see above); nothing is half-done: run make setup again once the cause is gone"
   wanted_stamp >"$STAMP.tmp" && mv "$STAMP.tmp" "$STAMP"
@@ -95,7 +95,6 @@ check_java() {
 main() {
   if [ "${1:-}" = java ]; then check_java; return; fi
   [ -f "$LOCK" ] || die "$LOCK is missing: is this a whole clone?"
-  mkdir -p "$VENV"
   if command -v flock >/dev/null 2>&1; then # two makes at once must not install into one environment
     exec 9>".setup.lock"
     flock 9

@@ -23,6 +23,7 @@ import psutil
 SAMPLE_S = 0.25
 ORPHANS_TIMEOUT_S = 30
 PR_SET_CHILD_SUBREAPER = 36
+MAXRSS_UNIT = 1 if sys.platform == "darwin" else 1024
 
 
 @dataclass(frozen=True)
@@ -126,7 +127,8 @@ def supervise(command: list[str], timeout_s: float) -> Usage:
         returncode=returncode,
         wall_s=wall_s,
         cpu_s=used.ru_utime + used.ru_stime,
-        memory_bytes_max=sampler.memory_bytes_max,
+        # The largest single process, as the kernel saw it, for what ended between two looks.
+        memory_bytes_max=max(sampler.memory_bytes_max, used.ru_maxrss * MAXRSS_UNIT),
         shm_bytes_max=sampler.shm_bytes_max,
         orphans_killed=killed,
     )
