@@ -78,17 +78,25 @@ def _arithmetic(term: Term, args: list[str]) -> str:
 def _decimal(term: Term, args: list[str]) -> str:
     """Sums are computed in the result's type; products in their own, which cannot overflow."""
     if term.op == "*":
-        parts = [_to(t, sql, _own_decimal(t)) for t, sql in zip(term.args, args, strict=True)]
+        parts = _factors(term, args)
     else:
         parts = _all_to(term, args, term.type)
     return f"CAST(({parts[0]} {term.op} {parts[1]}) AS {duck_type(term.type)})"
 
 
-def _own_decimal(term: Term) -> str:
+def _factors(term: Term, args: list[str]) -> list[str]:
+    """Two decimals of up to 18 digits make DuckDB compute in 18, unless one has more."""
+    digits = [_own_digits(factor) for factor in term.args]
+    if max(digits)[0] <= 18 < digits[0][0] + digits[1][0]:
+        digits[0] = (19, digits[0][1])
+    kinds = [f"decimal({precision},{scale})" for precision, scale in digits]
+    return [_to(t, sql, kind) for t, sql, kind in zip(term.args, args, kinds, strict=True)]
+
+
+def _own_digits(term: Term) -> tuple[int, int]:
     if term.op == "literal" and term.type in INTEGERS:
-        return f"decimal({max(1, len(term.value.lstrip('-')))},0)"
-    precision, scale = decimal_of(term.type) or (38, 0)
-    return f"decimal({precision},{scale})"
+        return max(1, len(term.value.lstrip("-"))), 0
+    return decimal_of(term.type) or (38, 0)
 
 
 def _divided(term: Term, args: list[str]) -> str:
