@@ -7,7 +7,6 @@ Environment variables:
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import sys
 from pathlib import Path
@@ -52,38 +51,13 @@ def _register_profiles() -> None:
 _register_profiles()
 
 
-def _build_session(warehouse: Path) -> SparkSession:
-    from pyspark.sql import SparkSession
-
-    conf = {
-        "spark.ui.enabled": "false",
-        "spark.sql.adaptive.enabled": "false",
-        "spark.sql.execution.arrow.pyspark.validateSchema.enabled": "true",
-        "spark.sql.session.timeZone": "UTC",
-        "spark.driver.memory": "2g",
-        "spark.sql.shuffle.partitions": "2",
-        "spark.sql.warehouse.dir": str(warehouse),
-        "spark.driver.extraJavaOptions": "-Duser.timezone=UTC -Dderby.system.home="
-        + str(warehouse),
-    }
-    builder = SparkSession.builder.master("local[3,4]").appName("spillway-tests")
-    for key, value in conf.items():
-        builder = builder.config(key, value)
-    return builder.getOrCreate()
-
-
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """The one Spark session of a test run, set up as the engine sets up its own: local[3,4], UTC."""
-    place = tmp_path_factory.mktemp("spark")
-    if importlib.util.find_spec("engine.session"):
-        from engine.session import start_session
+    from engine.session import start_session
 
-        session = start_session(
-            master="local[3,4]", nodes=2, app_name="spillway-tests", log_dir=place
-        )
-    else:
-        session = _build_session(place)
+    place = tmp_path_factory.mktemp("spark")
+    session = start_session(master="local[3,4]", nodes=2, app_name="spillway-tests", log_dir=place)
     session.sparkContext.setLogLevel("ERROR")
     yield session
     session.stop()
