@@ -87,6 +87,8 @@ def generate(knobs: Knobs, epoch_us: int, start: int, stop: int) -> pa.RecordBat
     offsets = np.arange(start, stop, dtype=np.int64)
     schedule = _schedule(knobs)
     numbers = schedule.keys(offsets)
+    if knobs.fresh_keys and knobs.preset != "plain":
+        numbers %= market.LISTED
     ts = _event_us(knobs, offsets, schedule.seed) + np.int64(epoch_us)
     keys = _with_nulls(_labels(knobs)(numbers), knobs.null_keys, offsets, schedule.seed)
     if knobs.preset == "plain":

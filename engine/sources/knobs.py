@@ -34,6 +34,7 @@ class Knobs:
     partitions: int
     tuple_range: int | None
     join_ratio: int
+    fresh_keys: bool
     keys: int | None
     zipf: float
     groups: int
@@ -115,6 +116,10 @@ def _choice(*names: str) -> Callable[[str], str]:
     return read
 
 
+def _flag(text: str) -> bool:
+    return _choice("true", "false")(text.lower()) == "true"
+
+
 def _instant(text: str) -> int | None:
     if text == "now":
         return None
@@ -149,6 +154,7 @@ OPTIONS: dict[str, Option] = {
         "", _integer(1, MAX_KEYS), "rows after which all keys have had their turn"
     ),
     "join_ratio": Option("1", _RATIO, "how often each key occurs within a tuple range"),
+    "fresh_keys": Option("false", _flag, "each tuple range deals keys that none before it had"),
     "keys": Option(
         "", _integer(1, MAX_KEYS), "distinct keys, when they are drawn (no tuple_range)"
     ),
@@ -156,7 +162,9 @@ OPTIONS: dict[str, Option] = {
     "groups": Option("256", _integer(1, 1 << 20), "the query's groups, to tell the class of a key"),
     "classes": Option("", _integer(1, 128), "classes of groups, e.g. one per node"),
     "class_of": Option(
-        "contiguous", _choice("contiguous", "modulo"), "how groups fall into classes"
+        "node",
+        _choice("node", "contiguous"),
+        "node: a class is the groups that start on one of `classes` nodes; contiguous: neighbours",
     ),
     "class_shares": Option("", _list(_number(1e-3, 1e3)), "each class's share of groups and rows"),
     "join_ratios": Option("", _list(_RATIO), "a join ratio per class, instead of join_ratio"),
@@ -219,9 +227,11 @@ def _check_together(knobs: Knobs, given: Mapping[str, str]) -> None:
             if given.get(name):
                 raise _error(name, "it has no place beside tuple_range", "leave one of them out")
     else:
-        for name in ("join_ratio", "join_ratios"):
+        for name in ("join_ratio", "join_ratios", "fresh_keys"):
             if given.get(name):
                 raise _error(name, "it needs tuple_range", "set tuple_range, e.g. 30000")
+    if knobs.fresh_keys and knobs.classes > 1:
+        raise _error("fresh_keys", "new keys are not told apart by class", "leave out classes")
     if knobs.skew > 1 and knobs.classes == 1:
         raise _error("skew", "it needs at least two classes to take turns", "set classes = 2")
     if knobs.preset != "plain" and (knobs.payload_bytes or knobs.columns):

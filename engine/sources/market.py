@@ -17,7 +17,7 @@ from engine.hashing import I64
 from engine.query.model import Field
 from engine.sources.schedule import F64, noise, permute, uniform
 
-LISTED = 26**4
+LISTED = 26**5
 _VENUES = ("XNYS", "XNAS", "XLON", "XPAR", "XETR", "XTKS")
 _PRAISE = (
     "Avoid: management gone quiet",
@@ -50,7 +50,7 @@ FIELDS: dict[str, tuple[Field, ...]] = {
 
 
 def symbols(numbers: I64) -> pa.Array:
-    """Four letters for each number below LISTED, a different symbol for each."""
+    """Five letters for each number below LISTED, a different symbol for each."""
     if numbers.size and int(numbers.max()) >= LISTED:
         raise QueryFileError(
             f"the market lists {LISTED:,} symbols, and more are asked for",
@@ -58,9 +58,9 @@ def symbols(numbers: I64) -> pa.Array:
             hint="lower keys or tuple_range, or use fewer classes",
         )
     code = permute(numbers, LISTED, np.zeros(numbers.size, np.uint64))
-    digits = code[:, None] // np.array([26**3, 26**2, 26, 1]) % 26
+    digits = code[:, None] // np.array([26**4, 26**3, 26**2, 26, 1]) % 26
     letters = (digits + ord("A")).astype(np.uint8)
-    ends = np.arange(0, 4 * numbers.size + 4, 4, dtype=np.int32)
+    ends = np.arange(0, 5 * numbers.size + 5, 5, dtype=np.int32)
     return pa.StringArray.from_buffers(numbers.size, pa.py_buffer(ends), pa.py_buffer(letters))
 
 

@@ -5,7 +5,8 @@ has its fixed number of rows, in a seeded order. So the place of a row within it
 arithmetic, and no row depends on the one before it. From that place follows the key:
 
 - with a tuple range, the class's places are cut into ranges; within one, a seeded permutation
-  deals out each of the class's keys `join ratio` times; the next range deals the same keys anew;
+  deals out each of the class's keys `join ratio` times; the next range deals the same keys anew
+  (or, if asked for, fresh ones: then results keep a steady rate while state grows);
 - without, the key is drawn, uniformly or by Zipf's law, from the class's keys.
 
 Keys are whole numbers 0, 1, 2…; a number belongs to the class of the group that its hash falls into
@@ -24,6 +25,7 @@ import pyarrow as pa
 
 from engine.errors import QueryFileError
 from engine.hashing import I64, U64, group_of, hash_keys
+from engine.plan.placement import even, weighted
 from engine.sources.knobs import MAX_KEYS, Knobs
 
 F64 = npt.NDArray[np.float64]
@@ -184,6 +186,7 @@ class Schedule:
     key_counts: tuple[int, ...]  # distinct keys of each class
     numbers: tuple[I64, ...]  # those keys; empty when the class's keys are 0 … count − 1
     cumulated: tuple[F64, ...]  # Zipf's distribution over each class's keys; empty when uniform
+    fresh: bool  # each tuple range has keys of its own
     seed: int
 
     def keys(self, offsets: I64) -> I64:
@@ -204,7 +207,8 @@ class Schedule:
     def _dealt(self, c: int, index: I64) -> I64:
         turn, place = np.divmod(index, self.slots[c])
         seeds = noise(sub_seed(self.seed, "range", c), turn)
-        return permute(place, self.slots[c], seeds) % self.key_counts[c]
+        key = permute(place, self.slots[c], seeds) % self.key_counts[c]
+        return key + turn * self.key_counts[c] if self.fresh else key
 
     def _drawn(self, c: int, index: I64) -> I64:
         u = uniform(sub_seed(self.seed, "draw", c), index)
@@ -220,7 +224,7 @@ def schedule_of(knobs: Knobs, labels: Labels) -> Schedule:
     numbers = tuple(_numbers(knobs, counts, labels))
     cumulated = tuple(_zipf(count, knobs.zipf) for count in counts)
     seed = sub_seed(knobs.seed, knobs.stream_seed)
-    return Schedule(layout, slots, counts, numbers, cumulated, seed)
+    return Schedule(layout, slots, counts, numbers, cumulated, knobs.fresh_keys, seed)
 
 
 def _sizes(knobs: Knobs) -> tuple[tuple[int, ...], tuple[int, ...]]:
@@ -250,12 +254,18 @@ def _zipf(count: int, exponent: float) -> F64:
 
 def class_of_key(knobs: Knobs, keys: pa.Array) -> I64:
     """The class of each key: of the group that its hash falls into."""
-    groups = group_of(hash_keys([keys]), knobs.groups)
-    if knobs.class_of == "modulo":
-        return groups % knobs.classes
-    shares = np.cumsum(_whole_shares(knobs.class_shares))
-    bounds = -(-shares[:-1] * knobs.groups // shares[-1])
-    return np.searchsorted(bounds, groups, side="right").astype(np.int64)
+    return class_of_group(knobs)[group_of(hash_keys([keys]), knobs.groups)]
+
+
+def class_of_group(knobs: Knobs) -> I64:
+    """The class of each group."""
+    shares = _whole_shares(knobs.class_shares)
+    if knobs.class_of == "contiguous":
+        bounds = -(-np.cumsum(shares)[:-1] * knobs.groups // shares.sum())
+        return np.searchsorted(bounds, np.arange(knobs.groups), side="right").astype(np.int64)
+    if np.ptp(shares) == 0:
+        return np.array(even(knobs.groups, knobs.classes), np.int64)
+    return np.array(weighted(knobs.groups, dict(enumerate(knobs.class_shares))), np.int64)
 
 
 def _numbers(knobs: Knobs, counts: tuple[int, ...], labels: Labels) -> list[I64]:

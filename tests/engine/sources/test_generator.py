@@ -13,20 +13,23 @@ from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from engine.errors import QueryFileError
+from engine.plan.placement import even, weighted
 from engine.sources import generator
 from engine.sources.generator import batch, default_fields
 from engine.sources.generator_stream import advance, initial_offset, rows_per_batch, spans
 from engine.sources.knobs import OPTIONS, PRESETS, Knobs, read_knobs
-from engine.sources.schedule import class_of_key, layout_of, permute
+from engine.sources.schedule import class_of_group, class_of_key, layout_of, permute
 
 SHAPES: list[dict[str, str]] = [
     {},
     {"keys": "37", "zipf": "1.2", "null_keys": "0.2"},
     {"tuple_range": "600", "join_ratio": "3"},
+    {"tuple_range": "600", "fresh_keys": "true"},
+    {"tuple_range": "600", "fresh_keys": "true", "preset": "volumes"},
     {"tuple_range": "600", "join_ratios": "4,2,1", "groups": "30"},
     {"tuple_range": "600", "join_ratios": "4,1", "skew": "10", "skew_period": "700 ms"},
     {"classes": "3", "class_shares": "0.67,0.165,0.165", "keys": "100", "class_of": "contiguous"},
-    {"classes": "4", "class_of": "modulo", "skew": "2.5", "skew_period": "0.1", "keys": "64"},
+    {"classes": "4", "class_of": "node", "skew": "2.5", "skew_period": "0.1", "keys": "64"},
     {"arrivals": "poisson", "out_of_order": "0.3", "max_delay": "2 s", "rate": "333.3"},
     {"payload_bytes": "13", "columns": "id, at, n, blob"},
     *({"preset": preset, "keys": "500"} for preset in PRESETS),
@@ -72,6 +75,16 @@ def test_the_next_range_and_the_next_stream_have_another_order() -> None:
     assert len({tuple(order) for order in orders}) == 3
 
 
+def test_fresh_keys_are_of_one_range_and_shared_by_streams() -> None:
+    """Two streams of different rates meet, if their tuple ranges last equally long."""
+    fast = {"tuple_range": "400", "join_ratio": "4", "fresh_keys": "true"}
+    slow = {"tuple_range": "100", "join_ratio": "1", "fresh_keys": "True"}
+    for turn in range(3):
+        keys = Counter(_keys(fast, 1, 400 * turn, 400 * turn + 400))
+        assert keys == dict.fromkeys(range(100 * turn, 100 * turn + 100), 4)
+        assert keys.keys() == set(_keys(slow, 2, 100 * turn, 100 * turn + 100))
+
+
 def test_the_papers_join_ratio() -> None:
     """Liu et al., section 3.4: ratio 2, three ways: 4 results per tuple, then 16."""
     options = {"tuple_range": "300", "join_ratio": "2"}
@@ -81,10 +94,10 @@ def test_the_papers_join_ratio() -> None:
 
 
 @given(st.lists(st.integers(1, 5), min_size=2, max_size=4), st.integers(8, 60), st.booleans())
-def test_join_ratios_by_class(ratios: list[int], groups: int, modulo: bool) -> None:
+def test_join_ratios_by_class(ratios: list[int], groups: int, by_node: bool) -> None:
     text = ",".join(map(str, ratios))
     size = len(ratios) * 60 * 3
-    way = "modulo" if modulo else "contiguous"
+    way = "node" if by_node else "contiguous"
     options = {
         "tuple_range": str(size),
         "join_ratios": text,
@@ -124,6 +137,20 @@ def test_uneven_classes_share_the_rows() -> None:
     options = {"class_shares": "0.67,0.165,0.165", "groups": "200", "keys": "3000"}
     classes = class_of_key(read_knobs(options), pa.array(_keys(options, 0, 0, 20_000)))
     assert np.bincount(classes).tolist() == [13_400, 3_300, 3_300]
+
+
+@pytest.mark.parametrize("shares", [{}, {0: 0.67, 1: 0.165, 2: 0.165}])
+def test_classes_are_the_nodes_of_a_placement(shares: dict[int, float]) -> None:
+    options = {"classes": "3", "groups": "300"}
+    if shares:
+        options["class_shares"] = ",".join(map(str, shares.values()))
+    placed = weighted(300, shares) if shares else even(300, 3)
+    assert class_of_group(read_knobs(options)).tolist() == list(placed)
+
+
+def test_contiguous_classes() -> None:
+    options = {"classes": "3", "groups": "10", "class_of": "contiguous"}
+    assert class_of_group(read_knobs(options)).tolist() == [0] * 4 + [1] * 3 + [2] * 3
 
 
 def test_zipf_draws_by_rank() -> None:
@@ -171,7 +198,7 @@ def test_the_market_agrees_on_symbols() -> None:
     universe = [set(rows["symbol"].to_pylist()) for rows in feed.values()]
     assert universe[0] == universe[1] == universe[2]
     assert len(universe[0]) == 300
-    assert {len(symbol) for symbol in universe[0]} == {4}
+    assert {len(symbol) for symbol in universe[0]} == {5}
     assert set(feed["reviews"]["rating"].to_pylist()) <= set(range(1, 6))
     levels: dict[str, set[float]] = {}
     for row in feed["prices"].to_pylist():
@@ -259,6 +286,9 @@ def test_wide_rows_come_in_small_batches() -> None:
         ({"skew": "10"}, "two classes"),
         ({"zipf": "1", "tuple_range": "10"}, "no place beside tuple_range"),
         ({"join_ratio": "2"}, "needs tuple_range"),
+        ({"fresh_keys": "true"}, "needs tuple_range"),
+        ({"fresh_keys": "yes", "tuple_range": "9"}, "one of true, false"),
+        ({"fresh_keys": "true", "tuple_range": "9", "classes": "2"}, "not told apart by class"),
         ({"join_ratios": "4,2", "classes": "3", "tuple_range": "90"}, "2 entries for 3 classes"),
         ({"classes": "9", "groups": "8"}, "9 classes of 8 groups"),
         ({"preset": "prices", "payload_bytes": "5"}, "columns of its own"),
@@ -274,8 +304,8 @@ def test_messages(options: dict[str, str], message: str) -> None:
 
 
 def test_a_market_has_only_so_many_symbols() -> None:
-    with pytest.raises(QueryFileError, match="lists 456,976 symbols"):
-        batch({"preset": "prices", "keys": "1000000"}, 0, 0, 100)
+    with pytest.raises(QueryFileError, match="lists 11,881,376 symbols"):
+        batch({"preset": "prices", "keys": "20000000"}, 0, 0, 100_000)
 
 
 def test_now_needs_a_running_query() -> None:
