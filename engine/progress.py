@@ -120,7 +120,9 @@ class TerminalProgress:
     ) -> None:
         self._out = sys.stderr if out is None else out
         block = mode == "block" or (mode == "auto" and self._out.isatty())
-        self._show = {"off": lambda report: None}.get(mode, self._block if block else self._line)
+        self._show: Callable[[TickReport], None] = self._block if block else self._line
+        if mode == "off":
+            self._show = _nothing
         self._clock = clock
         self._rates, self._totals = Rates(), Totals()
         self._drawn = 0  # lines of the block on the screen
@@ -132,7 +134,7 @@ class TerminalProgress:
         try:
             self._show(report)
         except (OSError, ValueError):
-            self._show = lambda report: None
+            self._show = _nothing
 
     def _line(self, report: TickReport) -> None:
         now = self._clock()
@@ -184,3 +186,7 @@ class TerminalProgress:
             f"  node {node.node:<3} {bar(node.memory_bytes, largest)} "
             f"{bytes_text(node.memory_bytes):>8}{disk}{held}"
         )
+
+
+def _nothing(report: TickReport) -> None:
+    """What is shown when nothing is to be shown."""

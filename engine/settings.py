@@ -178,7 +178,9 @@ def show(settings: Settings) -> str:
         for s in TABLE
     ]
     widths = [max(len(row[i]) for row in rows) for i in range(4)]
-    lines = ["  ".join([*(c.ljust(w) for c, w in zip(r, widths, strict=False)), r[4]]) for r in rows]
+    lines = [
+        "  ".join([*(c.ljust(w) for c, w in zip(r, widths, strict=False)), r[4]]) for r in rows
+    ]
     return "\n".join(lines)
 
 

@@ -1,5 +1,5 @@
 """Spark's Python worker daemon with our libraries imported before it forks, so that a worker's first
-task does not wait for them (figures: docs/decisions). It imports only: no thread pool is started
+task does not wait for them. It imports only: no thread pool is started
 and nothing is opened before the fork. What tasks do is node_task.py's.
 """
 
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import os
 
 PRELOAD = (
     "numpy",
@@ -21,6 +22,7 @@ PRELOAD = (
 
 def preload() -> list[str]:
     """Import what is there; a worker without one of them says so itself when it needs it."""
+    os.environ["OPENBLAS_NUM_THREADS"] = "1"  # or NumPy starts threads, which a fork would lose
     loaded = []
     for name in PRELOAD:
         with contextlib.suppress(ImportError):

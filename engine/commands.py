@@ -1,0 +1,153 @@
+"""What each command of `run.py` does. Parsing the command line is run.py's; running a query is
+runner.py's, imported only when a query runs, so that the other commands answer at once.
+
+Results and tables go to stdout, everything about a run to stderr.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import islice
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from engine.errors import QueryFileError, SettingError, SpillwayError
+from engine.progress import TerminalProgress
+from engine.query.file import read_query
+from engine.query.model import QuerySpec
+from engine.settings import Settings
+from engine.sinks import tail
+from engine.sinks.tail import newer
+
+ROOT = Path(__file__).resolve().parent.parent
+DEMO = ROOT / "docs" / "examples" / "market.toml"
+DEMO_DIR = ROOT / "data" / "demo"
+NODES_MAX = 1000
+CELL_WIDTH_MAX = 40
+
+
+def check(file: Path) -> int:
+    """Say whether the query file is right, and how it would run."""
+    from engine.plan.build import build_plan
+    from engine.plan.show import render
+    from engine.query.sql import analyse
+
+    spec = read_query(file)
+    print(render(build_plan(spec, analyse(spec))))
+    return 0
+
+
+def run_query(
+    file: Path, *, once: bool, nodes: int | None, master: str | None, settings: Settings
+) -> int:
+    """Run a query file until its input is done (`once`) or Ctrl-C."""
+    return _run(with_nodes(read_query(file), nodes), once=once, master=master, settings=settings)
+
+
+def demo(*, master: str | None, settings: Settings) -> int:
+    """The market example, with its state and results in the git-ignored data folder."""
+    if not DEMO.exists():
+        raise QueryFileError("the demo's query file is missing", where=str(DEMO))
+    spec = read_query(DEMO)
+    spec = replace(
+        spec,
+        checkpoint=DEMO_DIR / "state",
+        sink=replace(spec.sink, path=str(DEMO_DIR / "out")),
+    )
+    return _run(spec, once=False, master=master, settings=settings)
+
+
+def with_nodes(spec: QuerySpec, nodes: int | None) -> QuerySpec:
+    """The query on another number of nodes than its file says."""
+    if nodes is None:
+        return spec
+    if not 1 <= nodes <= NODES_MAX:
+        raise SettingError(
+            f"--nodes {nodes} is out of range", hint=f"Choose from 1 to {NODES_MAX}."
+        )
+    return replace(spec, nodes=nodes)
+
+
+def _run(spec: QuerySpec, *, once: bool, master: str | None, settings: Settings) -> int:
+    from engine.runner import run
+
+    _say(f"{spec.name}: starting Spark; results go to {spec.sink.path or spec.sink.format}")
+    if not once:
+        _say("Ctrl-C stops after the running tick")
+    progress = TerminalProgress(sys.stderr, mode=settings.progress)
+    summary = run(spec, once=once, master=master, settings=settings, ports=[progress])
+    if once:
+        print(summary.to_json(), flush=True)
+    else:
+        _say("stopped; start again to resume")
+    return 0
+
+
+def show_tail(file: Path, *, rows: int, follow: bool, poll_s: float = 0.5) -> int:
+    """The newest results; with `follow` also those to come, until Ctrl-C."""
+    sink = read_query(file).sink
+    if sink.format != "parquet":
+        raise SpillwayError(
+            f"cannot show {sink.format} results", where=str(file), hint="tail reads Parquet sinks."
+        )
+    directory = Path(sink.path)
+    seen: set[str] = set()
+    if follow:
+        for _ in newer(directory, seen):
+            pass
+    table = tail(directory, rows)
+    if table.num_rows or not follow:
+        print(aligned(table) if table.num_columns else f"no results in {directory} yet", flush=True)
+    while follow:
+        for path in newer(directory, seen):
+            print(aligned(_newest(path, rows)), flush=True)
+        time.sleep(poll_s)
+    return 0
+
+
+def _newest(path: Path, rows: int) -> pa.Table:
+    """The last rows of one file, so that a busy query does not flood the terminal."""
+    try:
+        table = pq.read_table(path)
+    except FileNotFoundError:
+        return pa.table({})
+    return table.slice(max(0, table.num_rows - rows))
+
+
+def aligned(table: pa.Table) -> str:
+    """A plain table: numbers to the right, the rest to the left, nulls as NULL."""
+    names: Sequence[str] = table.column_names
+    texts = [[_cell(value) for value in column.to_pylist()] for column in table.columns]
+    widths = [max(map(len, [name, *cells])) for name, cells in zip(names, texts, strict=True)]
+    right = [
+        pa.types.is_integer(t) or pa.types.is_floating(t) or pa.types.is_decimal(t)
+        for t in table.schema.types
+    ]
+
+    def line(cells: Sequence[str]) -> str:
+        padded = (
+            c.rjust(w) if r else c.ljust(w) for c, w, r in zip(cells, widths, right, strict=True)
+        )
+        return "  ".join(padded).rstrip()
+
+    return "\n".join(
+        [line(names), line(["-" * w for w in widths]), *map(line, zip(*texts, strict=True))]
+    )
+
+
+def _cell(value: object) -> str:
+    text = "NULL" if value is None else str(value)
+    text = "".join(
+        c if c.isprintable() else "\N{REPLACEMENT CHARACTER}"
+        for c in islice(text, CELL_WIDTH_MAX + 1)
+    )
+    return text if len(text) <= CELL_WIDTH_MAX else text[: CELL_WIDTH_MAX - 1] + "…"
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)

@@ -1,0 +1,114 @@
+"""Spillway's command line: the only place where settings, commands and processes are wired together.
+
+What a command does is in engine/commands.py.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from engine import commands
+from engine.errors import SettingError, SpillwayError
+from engine.settings import Settings, show
+
+EXIT_USER = 2
+EXIT_INTERRUPTED = 130
+
+
+def parser() -> argparse.ArgumentParser:
+    """Every command and option."""
+    top = argparse.ArgumentParser(prog="run.py", description="Stateful stream joins on PySpark.")
+    top.add_argument(
+        "--settings", type=Path, metavar="FILE", help="settings file (default: spillway.toml)"
+    )
+    top.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="a setting for this run; see `run.py settings`",
+    )
+    actions = top.add_subparsers(dest="command", required=True)
+    _query(actions.add_parser("query", help="check, run or look at a query file"))
+    demo = actions.add_parser("demo", help="a join of three market streams, until Ctrl-C")
+    _master(demo)
+    actions.add_parser("settings", help="every setting, its value and what it is")
+    return top
+
+
+def _query(query: argparse.ArgumentParser) -> None:
+    actions = query.add_subparsers(dest="action", required=True)
+    check = actions.add_parser("check", help="check a query file and show its plan")
+    run = actions.add_parser("run", help="run a query file")
+    run.add_argument(
+        "--once", action="store_true", help="process what is there, print one JSON line, end"
+    )
+    run.add_argument("--nodes", type=int, metavar="N", help="instead of the query file's nodes")
+    _master(run)
+    tail = actions.add_parser("tail", help="show the newest results")
+    tail.add_argument(
+        "-n", dest="rows", type=int, default=20, metavar="N", help="rows (default 20)"
+    )
+    tail.add_argument("--follow", action="store_true", help="go on with new results until Ctrl-C")
+    for action in (check, run, tail):
+        action.add_argument("file", type=Path, metavar="FILE", help="the query file (TOML)")
+
+
+def _master(action: argparse.ArgumentParser) -> None:
+    action.add_argument("--master", metavar="URL", help="Spark master (default: local)")
+
+
+def settings_of(arguments: argparse.Namespace) -> Settings:
+    """Settings from file, environment and --set."""
+    overrides: dict[str, str] = {}
+    for item in arguments.set:
+        name, equals, value = item.partition("=")
+        if not equals:
+            raise SettingError(f"--set {item}: NAME=VALUE is needed")
+        overrides[name.strip()] = value
+    return Settings.load(overrides, file=arguments.settings)
+
+
+def dispatch(arguments: argparse.Namespace) -> int:
+    """Run the command; its exit code."""
+    settings = settings_of(arguments)
+    if arguments.command == "settings":
+        print(show(settings))
+        return 0
+    if arguments.command == "demo":
+        return commands.demo(master=arguments.master, settings=settings)
+    if arguments.action == "check":
+        return commands.check(arguments.file)
+    if arguments.action == "tail":
+        return commands.show_tail(arguments.file, rows=arguments.rows, follow=arguments.follow)
+    return commands.run_query(
+        arguments.file,
+        once=arguments.once,
+        nodes=arguments.nodes,
+        master=arguments.master,
+        settings=settings,
+    )
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    arguments = parser().parse_args(argv)
+    try:
+        return dispatch(arguments)
+    except SpillwayError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return EXIT_USER
+    except KeyboardInterrupt:
+        if getattr(arguments, "action", "") != "tail":
+            print("\nstopped; start again to resume", file=sys.stderr)
+        return EXIT_INTERRUPTED
+    except BrokenPipeError:  # the reader of stdout went away, as `| head` does
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
