@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,8 +15,9 @@ from hypothesis import strategies as st
 
 from engine.errors import QueryFileError
 from engine.plan.placement import even, weighted
+from engine.query.file import read_query
 from engine.sources import generator
-from engine.sources.generator import batch, default_fields
+from engine.sources.generator import batch, default_fields, stream_seed
 from engine.sources.generator_stream import advance, initial_offset, rows_per_batch, spans
 from engine.sources.knobs import OPTIONS, PRESETS, Knobs, read_knobs
 from engine.sources.schedule import class_of_group, class_of_key, layout_of, permute
@@ -204,6 +206,22 @@ def test_the_market_agrees_on_symbols() -> None:
     for row in feed["prices"].to_pylist():
         levels.setdefault(row["symbol"], set()).add(float(row["price"]))
     assert all(max(prices) < 1.3 * min(prices) for prices in levels.values())
+
+
+def test_the_markets_example_gives_steady_results() -> None:
+    """Its streams turn to new symbols at the same moments, and each symbol gives 8 results."""
+    spec = read_query(Path(__file__).parents[3] / "docs" / "examples" / "market.toml")
+    feed = {name: stream.options for name, stream in spec.streams.items()}
+    spans = {int(options["tuple_range"]) / float(options["rate"]) for options in feed.values()}
+    assert spans == {5.0}
+    counts = []
+    for name, options in feed.items():
+        rows = batch(
+            {**options, "start": "2026-01-01"}, stream_seed(name), 0, int(options["rate"]) * 10
+        )
+        counts.append(Counter(rows["symbol"].to_pylist()))
+    assert {tuple(count[symbol] for count in counts) for symbol in counts[0]} == {(4, 2, 1)}
+    assert len({frozenset(count) for count in counts}) == 1
 
 
 # -- offsets of a running query -----------------------------------------------------------------------
