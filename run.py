@@ -51,7 +51,7 @@ def _query(query: argparse.ArgumentParser) -> None:
     _master(run)
     tail = actions.add_parser("tail", help="show the newest results")
     tail.add_argument(
-        "-n", dest="rows", type=int, default=20, metavar="N", help="rows (default 20)"
+        "-n", dest="rows", type=_positive, default=20, metavar="N", help="rows (default 20)"
     )
     tail.add_argument("--follow", action="store_true", help="go on with new results until Ctrl-C")
     for action in (check, run, tail):
@@ -60,6 +60,12 @@ def _query(query: argparse.ArgumentParser) -> None:
 
 def _master(action: argparse.ArgumentParser) -> None:
     action.add_argument("--master", metavar="URL", help="Spark master (default: local)")
+
+
+def _positive(text: str) -> int:
+    if not text.isdigit() or int(text) < 1:
+        raise argparse.ArgumentTypeError("a number from 1 on is needed")
+    return int(text)
 
 
 def settings_of(arguments: argparse.Namespace) -> Settings:

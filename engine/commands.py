@@ -6,9 +6,12 @@ Results and tables go to stdout, everything about a run to stderr.
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
@@ -80,12 +83,32 @@ def _run(spec: QuerySpec, *, once: bool, master: str | None, settings: Settings)
     if not once:
         _say("Ctrl-C stops after the running tick")
     progress = TerminalProgress(sys.stderr, mode=settings.progress)
-    summary = run(spec, once=once, master=master, settings=settings, ports=[progress])
+    with interrupts_end_it():
+        summary = run(spec, once=once, master=master, settings=settings, ports=[progress])
     if once:
         print(summary.to_json(), flush=True)
     else:
         _say("stopped; start again to resume")
     return 0
+
+
+@contextmanager
+def interrupts_end_it() -> Iterator[None]:
+    """Before the first tick and after the last one Ctrl-C ends the process at once: there is nothing
+    to finish, and an exception inside a call to the JVM would only garble it. (While ticks run,
+    the runner lets the running one finish.) The JVM goes when our end of its pipe closes."""
+
+    def end(number: int, frame: object) -> None:
+        sys.stderr.write("\nstopped; start again to resume\n")
+        sys.stderr.flush()
+        os._exit(128 + number)
+
+    before = {n: signal.signal(n, end) for n in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def show_tail(file: Path, *, rows: int, follow: bool, poll_s: float = 0.5) -> int:
