@@ -41,7 +41,7 @@ def _plain(table: pa.Table, outputs: tuple[OutputColumn, ...]) -> pa.Table:
 
 
 def _computed(table: pa.Table, query: JoinQuery) -> pa.Table:
-    cursor = _connection().cursor()
+    cursor = connection().cursor()
     try:
         cursor.register(_CHUNK, table)
         found = cursor.sql(_select(query)).to_arrow_table()
@@ -65,7 +65,7 @@ def _select(query: JoinQuery) -> str:
 
 
 @lru_cache(maxsize=1)
-def _connection() -> duckdb.DuckDBPyConnection:
+def connection() -> duckdb.DuckDBPyConnection:
     """One closed DuckDB per process."""
     connection = duckdb.connect(config={"enable_external_access": "false", "threads": "1"})
     connection.execute("SET TimeZone = 'UTC'")

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pytest
 
 from engine.errors import SpillwayError
-from engine.query.functions import POST
+from engine.query.functions import ALIASES, POST, PRE
 from engine.query.model import Field, JoinQuery, QuerySpec, SinkSpec, StreamSpec
 from engine.query.post import evaluate
 from engine.query.sql import analyse
@@ -264,6 +264,39 @@ def test_what_fails_in_spark_fails_here(views: SparkSession, expression: str) ->
     with pytest.raises(SpillwayError, match="cannot compute") as caught:
         evaluate(chunk, query(sql))
     assert "e0" in str(caught.value)
+
+
+FILTERS = [
+    "a.n = 'it\\'s'", "a.n LIKE 'a\\\\%%'", "a.n RLIKE '^[a-z]+$'", "a.n NOT ILIKE 'A%'", "upper(a.n) <> 'X'",
+    "NOT (a.b AND a.i > 1) OR a.i - 1 - 2 < 3", "a.i - (1 - 2) = 2", "-(-a.i) = 1", "a.i * (2 + a.t) > 1",
+    "a.i BETWEEN 1 AND 3", "a.i NOT IN (1, 2)", "a.n IS NOT NULL", "a.b IS NOT TRUE", "a.n <=> NULL",
+    "CASE a.i WHEN 1 THEN true ELSE a.b END", "IF(a.b, a.i, a.l) > 0", "a.da > DATE '2000-01-01'",
+    "a.ts >= TIMESTAMP '2000-01-01 00:00:00'", "a.ts > '2024-01-01'", "CAST(a.i AS STRING) = '1'",
+    "TRY_CAST(a.n AS INT) IS NULL", "a.m > 1.5", "a.d > 1e-3", "a.i::bigint + 1L > 0", "EXTRACT(YEAR FROM a.ts) > 2000",
+    "TRIM(BOTH FROM a.n) = 'pad'", "regexp_replace(a.n, 'a', '\\\\$0') = a.n", "a.i & 1 = 1", "a.n || 'x' = 'ax'",
+    "coalesce(a.b, false)", "substring(a.n, 2, 1) = 'b'", "date_format(a.ts, 'yyyy') = '2024'", "a.n = r'back\\slash'",
+    "a.i % 2 = 1 AND a.i DIV 2 = 0", "ln(a.dd + 10) > 1", "a.da + INTERVAL 1 DAY > a.ts",
+]
+
+
+def test_filters_pushed_into_spark_mean_what_was_written(views: SparkSession) -> None:
+    tried = []
+    for text in FILTERS:
+        try:
+            found = query(f"SELECT a.k FROM a JOIN b ON a.k = b.k WHERE {text}")
+        except SpillwayError as error:
+            assert "INTERVAL" in str(error)
+            continue
+        tried.append((text, found.inputs[0].where))
+    pairs = ", ".join(f"sum(CAST(NOT (({text}) <=> ({ours})) AS INT)) AS e{n}"
+                      for n, (text, ours) in enumerate(tried))
+    row = views.sql(f"SELECT {pairs} FROM a").collect()[0]
+    assert not [tried[n] for n, differing in enumerate(row) if differing]
+
+
+def test_every_allowed_function_exists(views: SparkSession) -> None:
+    known = {function.name for function in views.catalog.listFunctions()}
+    assert not (PRE | set(ALIASES)) - known
 
 
 def test_every_function_is_tried() -> None:
