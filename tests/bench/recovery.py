@@ -182,10 +182,22 @@ def describe(one: Recovery) -> str:
     )
 
 
+def verdict(found: list[Recovery]) -> str:
+    """Over the medians; no verdict where start-up alone varies by more than the reading takes."""
+    empty = [one.empty_s for one in found]
+    read_s, noise_s = median(one.read_s for one in found), max(empty) - min(empty)
+    recovery_s = median(one.restart_s for one in found) - median(empty)
+    text = (
+        f"Recovery {recovery_s:.2f} s = {recovery_s / read_s:.2f} × the time to read the state; "
+        f"wanted ≤ {RATIO_MOST:g} ×; starts without state varied by {noise_s:.2f} s: "
+    )
+    if noise_s > read_s:
+        return text + "**too noisy to tell**."
+    return text + ("reached." if recovery_s <= RATIO_MOST * read_s else "**missed**.")
+
+
 def page(found: list[Recovery]) -> str:
     about = machine()
-    middle = median(one.ratio for one in found)
-    verdict = "reached" if middle <= RATIO_MOST else "**missed**"
     rows = [
         f"| {one.state_bytes / 1e9:.2f} | {one.read_s:.2f} | {one.restart_s:.2f} | {one.empty_s:.2f} | "
         f"{one.recovery_s:.2f} | {one.ratio:.2f} |"
@@ -198,7 +210,7 @@ def page(found: list[Recovery]) -> str:
             f"Written by `make bench-recovery`; {about['cores']} cores, {about['memory_gib']} GiB, "
             f"commit {about['commit']}. Page cache dropped before each reading and each start.",
             "",
-            f"Median {middle:.2f} × the time to read the state; wanted ≤ {RATIO_MOST:g} ×: {verdict}.",
+            verdict(found),
             "",
             "| state GB | read s | restart to first tick s | the same without state s | recovery s | ratio |",
             "|---|---|---|---|---|---|",
@@ -232,6 +244,7 @@ def main(arguments: list[str]) -> int:
     (folder / "recovery.json").write_text(
         json.dumps([asdict(one) for one in found], indent=1) + "\n"
     )
+    print(verdict(found))
     print(f"written: {(folder / 'recovery.md').relative_to(ROOT)}")
     return 0
 

@@ -14,6 +14,7 @@ from tests.bench.data import inputs, rows_per_tick
 from tests.bench.exact import difference
 from tests.bench.figures import growth, ratios, verdicts
 from tests.bench.plot import svg
+from tests.bench.recovery import Recovery, page, verdict
 from tests.bench.report import write
 from tests.bench.rounds import Measured
 from tests.bench.sides import Bench, Run, SideError, query_file, supervised
@@ -153,3 +154,20 @@ def test_query_file_is_relative(tmp_path: Path) -> None:
     text = query_file(bench, 5, place).read_text()
     assert 'path = "../../inputs/a"' in text
     assert str(tmp_path) not in text
+
+
+@pytest.mark.parametrize(
+    ("restart_s", "empty_s", "said"),
+    [
+        ([6.0, 6.2], [5.0, 5.1], "reached"),
+        ([9.0, 9.1], [5.0, 5.1], "**missed**"),
+        ([6.0, 6.0], [5.0, 8.0], "**too noisy to tell**"),
+    ],
+)
+def test_recovery_is_judged_over_the_noise(
+    restart_s: list[float], empty_s: list[float], said: str
+) -> None:
+    pairs = zip(restart_s, empty_s, strict=True)
+    found = [Recovery(10**9, 1.0, restart, empty) for restart, empty in pairs]
+    assert verdict(found).endswith(said + ".")
+    assert verdict(found) in page(found)

@@ -5,14 +5,12 @@ from __future__ import annotations
 import pytest
 
 from tests.bench.rounds import Order, measure
-from tests.bench.sides import spillway_exists
 from tests.bench.workloads import WORKLOADS
 
 ALL = Order(runs=1, files_per_trigger=(5,), spark_setting="hdfs-v2", spark_memory="1g")
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.skipif(not spillway_exists(), reason="run.py IS MISSING: nothing to compare")
 def test_all_three_sides_give_the_same_rows() -> None:
     lines: list[str] = []
     measured = measure(WORKLOADS["tri"].scaled(20_000), ALL, lines.append)
