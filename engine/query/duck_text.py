@@ -24,6 +24,8 @@ def duck_sql(term: Term, column: ColumnName) -> str:
         return quote(column(term.ref))
     if term.op == "literal":
         return _literal(term)
+    if term.op == "interval":
+        return term.value
     args = [duck_sql(arg, column) for arg in term.args]
     if term.op == "call":
         return _call(term, args)
@@ -71,6 +73,8 @@ def _in(term: Term, args: list[str]) -> str:
 def _arithmetic(term: Term, args: list[str]) -> str:
     if term.type.startswith("decimal"):
         return _decimal(term, args)
+    if term.type.startswith("timestamp"):
+        return f"({args[0]} {term.op} {args[1]})"
     left, right = _all_to(term, args, term.type)
     return f"({left} {term.op} {right})"
 

@@ -4,6 +4,7 @@ can be checked without parsing the SQL (sql.py does that) and without Spark.
 
 from __future__ import annotations
 
+import os
 import re
 import tomllib
 from collections.abc import Mapping, Sequence
@@ -147,7 +148,7 @@ def _sink(table: Table, folder: Path) -> SinkSpec:
     path = ""
     if kind not in PATHLESS_SINKS:
         found = local_path(table, "path", folder=folder)
-        if found.exists() and not found.is_dir():
+        if os.path.exists(found) and not found.is_dir():
             raise table.error(f"`{found}` is a file", "path", "give a folder")
         path = str(found)
     table.close()

@@ -114,6 +114,8 @@ def _is_number(kind: str) -> bool:
 
 def _arithmetic(op: str, args: tuple[Kind, ...]) -> str:
     left, right = args
+    if "interval" in (left.type, right.type):
+        return _shifted(op, left.type, right.type)
     if not (_is_number(left.type) and _is_number(right.type)):
         raise NotProven(f"{left.type} {op} {right.type} is not supported")
     kinds = {left.type, right.type}
@@ -122,6 +124,15 @@ def _arithmetic(op: str, args: tuple[Kind, ...]) -> str:
     if kinds & set(_FLOATS):
         return "float" if kinds == {"float"} else "double"
     return _decimal_arithmetic(op, _digits(left), _digits(right))
+
+
+def _shifted(op: str, left: str, right: str) -> str:
+    """A time plus or minus an interval."""
+    kind = left if right == "interval" else right
+    swapped = left == "interval"
+    if kind in ("timestamp", "timestamp_ntz") and (op == "+" or (op == "-" and not swapped)):
+        return kind
+    raise NotProven(f"{left} {op} {right} is not supported")
 
 
 def _digits(kind: Kind) -> tuple[int, int]:
@@ -242,8 +253,6 @@ def _of_common(name: str, args: tuple[Kind, ...]) -> str:
 
 def _extreme(name: str, args: tuple[Kind, ...]) -> str:
     found = common(args)
-    if found == "timestamp_ntz":  # Spark 4.3 gives a timestamp here, which we do not imitate
-        raise NotProven(f"{name} of timestamp_ntz is not supported")
     if found in _FLOATS and len(args) > 2:
         raise NotProven(f"{name} of more than two {found}s is not supported; nest it")
     return found

@@ -23,13 +23,22 @@ def local_path(table: Table, key: str, default: str | None = None, *, folder: Pa
     if _PATTERN.search(given):
         raise table.error(f"`{given}` is a pattern", key,
                           "give the folder, and choose files by the option pathGlobFilter")
-    return Path(os.path.normpath(folder / Path(given).expanduser()))
+    if "\0" in given:
+        raise table.error("holds a NUL character", key)
+    if given.startswith("~/"):
+        given = os.path.expanduser(given)
+    return Path(os.path.normpath(folder / given))
 
 
 def check_source(table: Table, path: Path) -> None:
     """A source's path must be there and readable."""
     where = f"{table.file}: {table.name}.path"
-    if not path.exists():
+    try:
+        there = path.exists()
+    except OSError as error:
+        raise SourceError(f"cannot look at `{path}`: {error.strerror}", where=where,
+                          hint="check the path, and access to the folders above it") from None
+    if not there:
         raise SourceError(f"there is no `{path}`", where=where,
                           hint=f"create it, or correct the path (nearest that exists: "
                                f"{_nearest(path)})")
@@ -44,7 +53,7 @@ def check_roots(file: str, paths: Mapping[str, Path], roots: Sequence[Path] | No
         return
     resolved = [root.resolve() for root in roots]
     for key, path in paths.items():
-        real = path.resolve()
+        real = _real(file, key, path)
         if not any(real.is_relative_to(root) for root in resolved):
             raise QueryFileError(f"`{real}` is outside the allowed folders", where=f"{file}: {key}",
                                  hint=f"allowed are: {', '.join(map(str, resolved)) or 'none'}")
@@ -55,10 +64,19 @@ def check_apart(file: str, own: Mapping[str, Path], sources: Mapping[str, Path])
     for key, path in own.items():
         others = {**sources, **{k: p for k, p in own.items() if k != key}}
         for other, taken in others.items():
-            if path.resolve().is_relative_to(taken.resolve()) \
-                    or taken.resolve().is_relative_to(path.resolve()):
+            mine, theirs = _real(file, key, path), _real(file, other, taken)
+            if mine.is_relative_to(theirs) or theirs.is_relative_to(mine):
                 raise QueryFileError(f"`{path}` overlaps {other} (`{taken}`)",
                                      where=f"{file}: {key}", hint="give each a folder of its own")
+
+
+def _real(file: str, key: str, path: Path) -> Path:
+    """The path with links followed."""
+    try:
+        return path.resolve()
+    except (OSError, RuntimeError) as error:
+        raise QueryFileError(f"cannot follow `{path}`: {error}", where=f"{file}: {key}",
+                             hint="look for links in a circle") from None
 
 
 def _nearest(path: Path) -> Path:

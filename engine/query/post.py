@@ -70,6 +70,7 @@ def connection() -> duckdb.DuckDBPyConnection:
     connection = duckdb.connect(config={"enable_external_access": "false", "threads": "1"})
     connection.execute("SET TimeZone = 'UTC'")
     connection.execute("SET preserve_insertion_order = false")
+    connection.execute("SET python_enable_replacements = false")
     connection.execute("SET lock_configuration = true")
     return connection
 

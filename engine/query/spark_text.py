@@ -13,6 +13,8 @@ def spark_sql(term: Term) -> str:
         return quote(term.ref.field.name)
     if term.op == "literal":
         return text(term.value) if term.type == "string" else term.value
+    if term.op == "interval":
+        return term.value
     args = [spark_sql(arg) for arg in term.args]
     if term.op in ("cast", "try_cast"):
         return f"{term.op.upper()}({args[0]} AS {term.value})"

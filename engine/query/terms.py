@@ -6,6 +6,7 @@ place. Rendering as Spark SQL and DuckDB SQL is in spark_text.py and duck_text.p
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
@@ -56,7 +57,7 @@ _UNARY: dict[type[exp.Expr], str] = {exp.Not: "not", exp.Neg: "neg", exp.Bitwise
 _NAMES: dict[type[exp.Expr], str] = {
     exp.Select: "a subquery", exp.Subquery: "a subquery", exp.Exists: "EXISTS with a subquery",
     exp.Window: "a window function (OVER)", exp.Star: "* inside an expression",
-    exp.Interval: "INTERVAL", exp.Bracket: "an element of an array or map (x[…])",
+    exp.Bracket: "an element of an array or map (x[…])",
     exp.Collate: "COLLATE", exp.Placeholder: "a parameter", exp.Parameter: "a variable",
     exp.JSONExtract: "a lambda or JSON path (->)", exp.CurrentDate: "current_date",
     exp.CurrentTimestamp: "current_timestamp", exp.Tuple: "a tuple (x, y)",
@@ -71,6 +72,7 @@ _EXTRAS: dict[type[exp.Expr], set[str]] = {
     exp.Literal: {"is_string"}, exp.Case: {"ifs", "default"}, exp.If: {"true", "false"},
     exp.Cast: {"to"}, exp.TryCast: {"to", "safe"}, exp.Between: {"low", "high"},
     exp.Trim: {"position"}, exp.Like: {"negate"}, exp.ILike: {"negate"}, exp.In: {"query", "field"},
+    exp.Interval: {"unit"},
 }
 
 
@@ -229,6 +231,17 @@ def _extract(node: exp.Expr, scope: Scope) -> Term:
     return _made(scope, "call", node, (node.expression,), name)
 
 
+def _interval(node: exp.Expr, scope: Scope) -> Term:
+    """INTERVAL 10 MINUTES and the like: one whole number, and a unit of fixed length."""
+    amount, unit = node.this, node.args.get("unit")
+    name = unit.name.upper().removesuffix("S") if isinstance(unit, exp.Var) else ""
+    good = isinstance(amount, exp.Literal) and re.fullmatch(r"-?\d{1,9}", amount.name)
+    if not good or name not in ("DAY", "HOUR", "MINUTE", "SECOND"):
+        raise scope.text.error(f"{node.sql(dialect='spark')} is not supported", node,
+                               "write for example INTERVAL 10 MINUTES")
+    return Term("interval", node, value=f"INTERVAL '{amount.name}' {name}", type="interval")
+
+
 def _paren(node: exp.Expr, scope: Scope) -> Term:
     return build(node.this, scope)
 
@@ -245,5 +258,5 @@ _BUILDERS: dict[type[exp.Expr], Callable[[exp.Expr, Scope], Term]] = {
     exp.Column: _column, exp.Literal: _literal, exp.RawString: _literal, exp.Null: _constant, exp.Boolean: _constant,
     exp.Cast: _cast, exp.TryCast: _cast, exp.Case: _case, exp.If: _if, exp.Is: _is, exp.In: _in,
     exp.Between: _between, exp.Anonymous: _call, exp.Trim: _trim, exp.Extract: _extract,
-    exp.Paren: _paren,
+    exp.Paren: _paren, exp.Interval: _interval,
 }

@@ -10,7 +10,7 @@ from functools import lru_cache, reduce
 
 import pyarrow as pa
 
-from engine.query.ddl import DataType, parse_type
+from engine.query.ddl import DataType, DdlError, parse_type
 
 INTEGERS = ("tinyint", "smallint", "int", "bigint")
 _DIGITS = {"tinyint": 3, "smallint": 5, "int": 10, "bigint": 20}
@@ -44,7 +44,10 @@ class NoSuchType(ValueError):
 @lru_cache(maxsize=4096)
 def arrow_type(spark: str) -> pa.DataType:
     """The Arrow type in which a column of this Spark type travels."""
-    return _to_arrow(parse_type(spark))
+    try:
+        return _to_arrow(parse_type(spark))
+    except DdlError:
+        raise NoSuchType(f"type {spark} is not supported") from None
 
 
 def _to_arrow(kind: DataType) -> pa.DataType:

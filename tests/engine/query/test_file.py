@@ -138,6 +138,7 @@ BAD = {
     "pattern": (change('path = "data/a"', 'path = "data/*"'), "`data/\\*` is a pattern\n  give the folder"),
     "sink in source": (change('path = "out/tri"', 'path = "data/a/out"'), "sink.path: .* overlaps streams.a.path"),
     "checkpoint in sink": ('checkpoint = "out/tri/state"\n' + GOOD, "checkpoint: .* overlaps sink.path"),
+    "nul in path": (change('path = "out/tri"', 'path = "out\\u0000"'), "sink.path: holds a NUL"),
     "empty path": (change('path = "out/tri"', 'path = ""'), "sink.path: is empty"),
 }
 
@@ -153,6 +154,17 @@ def test_missing_path(folder: Path) -> None:
     (folder / "data" / "b").rmdir()
     with pytest.raises(SourceError, match=r"streams\.b\.path: there is no `.*data/b`\n  create it"):
         read_query(write(folder, GOOD))
+
+
+def test_path_too_long(folder: Path) -> None:
+    with pytest.raises(SourceError, match=r"cannot look at .*: File name too long"):
+        read_query(write(folder, change('path = "data/a"', f'path = "{"x" * 300}"')))
+
+
+def test_links_in_a_circle(folder: Path) -> None:
+    (folder / "loop").symlink_to(folder / "loop")
+    with pytest.raises(SpillwayError, match=r"cannot follow|cannot look at"):
+        read_query(write(folder, change('path = "data/a"', 'path = "loop"')))
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read anything")
