@@ -12,7 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 Longs = npt.NDArray[np.int64]
-_VIEWS = {1: np.dtype("i1"), 2: np.dtype("i2"), 4: np.dtype("i4"), 8: np.dtype("i8"), 16: np.dtype("V16")}
+_VIEWS = {1: "i1", 2: "i2", 4: "i4", 8: "i8", 16: "V16"}
 
 
 def _width(kind: pa.DataType) -> int:
@@ -31,7 +31,7 @@ def take(column: pa.Array, rows: Longs) -> pa.Array:
     width = _width(column.type)
     if not width or column.null_count:
         return column.take(pa.array(rows))
-    flat = np.frombuffer(column.buffers()[1] or b"", dtype=_VIEWS[width])
+    flat = np.frombuffer(column.buffers()[1] or b"", dtype=np.dtype(_VIEWS[width]))
     values = flat[column.offset : column.offset + len(column)].take(rows)
     return pa.Array.from_buffers(column.type, len(rows), [None, pa.py_buffer(values)])
 
@@ -74,7 +74,8 @@ def _column_bytes(column: pa.Array, starts: Longs, counts: Longs) -> Longs:
         return counts * width
     if pa.types.is_string(column.type) or pa.types.is_binary(column.type):
         offsets = np.frombuffer(column.buffers()[1], dtype="i4")[column.offset :]
-        return np.diff(offsets[starts].astype(np.int64)) + 4 * counts if len(column) else 0 * counts
+        wide: Longs = offsets[starts].astype(np.int64)
+        return wide[1:] - wide[:-1] + 4 * counts if len(column) else 0 * counts
     if pa.types.is_boolean(column.type):
         return (counts + 7) // 8
     return np.array(

@@ -13,7 +13,6 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from itertools import islice
 from pathlib import Path
 
 import pyarrow as pa
@@ -26,12 +25,12 @@ from engine.query.model import QuerySpec
 from engine.settings import Settings
 from engine.sinks import tail
 from engine.sinks.tail import newer
+from engine.table import aligned
 
 ROOT = Path(__file__).resolve().parent.parent
 DEMO = ROOT / "docs" / "examples" / "market.toml"
 DEMO_DIR = ROOT / "data" / "demo"
 NODES_MAX = 1000
-CELL_WIDTH_MAX = 40
 
 
 def check(file: Path) -> int:
@@ -140,36 +139,6 @@ def _newest(path: Path, rows: int) -> pa.Table:
     except FileNotFoundError:
         return pa.table({})
     return table.slice(max(0, table.num_rows - rows))
-
-
-def aligned(table: pa.Table) -> str:
-    """A plain table: numbers to the right, the rest to the left, nulls as NULL."""
-    names: Sequence[str] = table.column_names
-    texts = [[_cell(value) for value in column.to_pylist()] for column in table.columns]
-    widths = [max(map(len, [name, *cells])) for name, cells in zip(names, texts, strict=True)]
-    right = [
-        pa.types.is_integer(t) or pa.types.is_floating(t) or pa.types.is_decimal(t)
-        for t in table.schema.types
-    ]
-
-    def line(cells: Sequence[str]) -> str:
-        padded = (
-            c.rjust(w) if r else c.ljust(w) for c, w, r in zip(cells, widths, right, strict=True)
-        )
-        return "  ".join(padded).rstrip()
-
-    return "\n".join(
-        [line(names), line(["-" * w for w in widths]), *map(line, zip(*texts, strict=True))]
-    )
-
-
-def _cell(value: object) -> str:
-    text = "NULL" if value is None else str(value)
-    text = "".join(
-        c if c.isprintable() else "\N{REPLACEMENT CHARACTER}"
-        for c in islice(text, CELL_WIDTH_MAX + 1)
-    )
-    return text if len(text) <= CELL_WIDTH_MAX else text[: CELL_WIDTH_MAX - 1] + "…"
 
 
 def _say(text: str) -> None:

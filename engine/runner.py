@@ -6,6 +6,7 @@ between triggers held rows are let in, so that they do not wait for input that m
 
 from __future__ import annotations
 
+import json
 import re
 import signal
 import threading
@@ -15,6 +16,9 @@ from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
 
 from engine import exchange, lock
 from engine.admission import drain
@@ -60,6 +64,7 @@ class QueryRun:
         self.slow: dict[int, float] = {}
         self.warnings: list[str] = []
         self.failure: BaseException | None = None
+        self.pacing = Pacing(self.plan, enabled=not once)
         self._stop = threading.Event()
         self._ticking = threading.Lock()
         self._last_tick = time.monotonic()
@@ -81,11 +86,13 @@ class QueryRun:
                 self.warnings.append(places.warning)
             spark = start_session(master=master, nodes=self.plan.nodes, app_name=f"spillway {self.spec.name}",
                                   log_dir=self._log_dir(), driver_memory=self.settings.driver_memory)
-            ticker = self._ticker(spark, log, places)
-            ticker.recover()
-            self.pacing = Pacing(self.plan, enabled=not self.once)
-            self._ready = time.perf_counter() - begun
-            progress = self._stream(spark, ticker)
+            try:
+                ticker = self._ticker(spark, log, places)
+                ticker.recover()
+                self._ready = time.perf_counter() - begun
+                progress = self._stream(spark, ticker)
+            except (PySparkException, Py4JError) as error:
+                raise explain(error) from error
         return self._summary(ticker, progress)
 
     def _claim(self) -> CommitLog:
@@ -177,10 +184,9 @@ class QueryRun:
 
     def _ended(self, stream: StreamingQuery) -> bool:
         try:
-            return bool(stream.awaitTermination(0.5))
-        except Exception as error:
-            cause = self.failure or error
-            raise explain(cause) from cause
+            return bool(stream.awaitTermination(1))
+        except PySparkException as error:
+            raise self.failure or error from error
 
     def _end(self, stream: StreamingQuery) -> None:
         """Stop between two ticks."""
@@ -195,10 +201,7 @@ class QueryRun:
         groups = self.plan.join.groups
         held, since = ticker.manifest.held_rows(groups), ticker.manifest.held_since(groups)
         admission = drain(held, since, DRAIN_ROWS_MAX)
-        try:
-            ticker.tick(None, None, admission)
-        except Exception as error:
-            raise explain(error) from error
+        ticker.tick(None, None, admission)
         self._committed()
 
     def _held_bytes(self, ticker: Ticker) -> int:
@@ -236,15 +239,11 @@ class QueryRun:
 
 
 def _progress(stream: StreamingQuery) -> list[dict[str, Any]]:
-    import json
-
-    return [p if isinstance(p, dict) else json.loads(p.json) for p in stream.recentProgress]
+    return [json.loads(p.json) for p in stream.recentProgress]
 
 
-def explain(error: BaseException) -> BaseException:
+def explain(error: Exception) -> SpillwayError:
     """A failure inside Spark as the error that a user can act on, where we know it."""
-    if isinstance(error, SpillwayError | KeyboardInterrupt | Stopped):
-        return error
     text = str(error)
     ours = decode(text)
     if ours is not None:

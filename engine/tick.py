@@ -23,8 +23,8 @@ from engine.arrow_map import map_in_arrow
 from engine.errors import CheckpointError
 from engine.node_task import REPORT, Release, Step, StepPlan
 from engine.plan.tree import Plan
-from engine.rehome import REHOMED, Rehome, RehomePlan
 from engine.query.model import JoinQuery
+from engine.rehome import REHOMED, Rehome, RehomePlan
 from engine.reports import NodeReport, ReportPort, TickReport
 from engine.sinks import Sink, StagedFile
 from engine.sinks.parquet import ParquetDirectory

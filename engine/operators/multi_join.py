@@ -75,7 +75,8 @@ class _Hits:
         return _Hits(self.views, [f[mask] for f in self.first], [c[mask] for c in self.count])
 
     def total(self) -> Longs:
-        return np.sum(self.count, axis=0, dtype=np.int64)
+        out: Longs = np.sum(self.count, axis=0, dtype=np.int64)
+        return out
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +102,7 @@ class Chunk:
 
     @property
     def rows(self) -> int:
-        return self.columns[0].num_rows
+        return int(self.columns[0].num_rows)
 
 
 def probe(
@@ -205,7 +206,8 @@ def _separate(rows: list[_Rows], marks: Hashes, keys: int) -> tuple[list[_Rows],
 
 
 def _codes(column: pa.Array) -> Longs:
-    return column.dictionary_encode().indices.to_numpy(zero_copy_only=False).astype(np.int64)
+    codes: Longs = column.dictionary_encode().indices.to_numpy(zero_copy_only=False).astype(np.int64)
+    return codes
 
 
 def _regroup(rows: _Rows, ident: Longs, counts: Longs, whole: Longs) -> _Rows:

@@ -18,8 +18,26 @@ ColumnName = Callable[[Ref], str]
 _RAISING = ("+", "-", "*", "/", "div", "%", "neg", "cast", "call")
 
 
+SQL_CHARS_MAX = 100_000
+
+
+class TooLong(ValueError):
+    """Operands are written out several times; nested deeply, that multiplies."""
+
+    def __init__(self, term: Term) -> None:
+        self.term = term
+        super().__init__(f"more than {SQL_CHARS_MAX} characters")
+
+
 def duck_sql(term: Term, column: ColumnName) -> str:
     """DuckDB SQL; `column` gives a column's id in the joined row."""
+    found = _duck_sql(term, column)
+    if len(found) > SQL_CHARS_MAX:
+        raise TooLong(term)
+    return found
+
+
+def _duck_sql(term: Term, column: ColumnName) -> str:
     if term.ref:
         return quote(column(term.ref))
     if term.op == "literal":

@@ -8,17 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from functools import reduce
 
 from sqlglot import exp
 
 from engine.query.clauses import check_select, conjuncts, tables
-from engine.query.duck_text import duck_sql
+from engine.query.duck_text import TooLong, duck_sql
 from engine.query.keys import Equality, Keys, find_keys
 from engine.query.model import JoinInput, JoinQuery, OutputColumn, QuerySpec, key_id
 from engine.query.parse import SqlText, parse
 from engine.query.scope import Merged, Ref, Scope, distinct_aliases, source_of
 from engine.query.spark_text import spark_sql
-from engine.query.terms import Term, build, refusal
+from engine.query.terms import Term, build, refusal, typed
 from engine.query.types import NoSuchType, arrow_type
 
 STREAMS_MAX = 8
@@ -42,6 +43,16 @@ class _Output:
 def analyse(spec: QuerySpec) -> JoinQuery:
     """The checked join that the query's SQL describes; SqlError names whatever is refused."""
     text = SqlText(str(spec.file), spec.sql)
+    try:
+        return _analyse(text, spec)
+    except TooLong as error:
+        raise text.error("the expression is too deeply nested", error.term.node,
+                         "split it, or compute parts of it before the join") from None
+    except RecursionError:
+        raise text.error("the SQL is too deeply nested", 0, "write it with fewer levels") from None
+
+
+def _analyse(text: SqlText, spec: QuerySpec) -> JoinQuery:
     select = check_select(text, parse(text))
     found = _read_from(text, select, spec)
     where = select.args.get("where")
@@ -169,9 +180,14 @@ def _assemble(found: _From, outputs: list[_Output]) -> JoinQuery:
     for term in (*several, *(output.term for output in outputs)):
         _check_after(scope, term)
     columns = _Columns(scope, keys, (*several, *(output.term for output in outputs)))
-    where = " AND ".join(duck_sql(term, columns.id) for term in several)
+    where = duck_sql(reduce(_both, several), columns.id) if several else None
     return JoinQuery(tuple(_input(columns, i, single) for i in range(len(scope.sources))),
-                     tuple(_output_column(columns, output) for output in outputs), where or None)
+                     tuple(_output_column(columns, output) for output in outputs), where)
+
+
+def _both(left: Term, right: Term) -> Term:
+    """AND as one term, so that what the left side excludes does not reach the right side."""
+    return typed(Term("and", right.node, (left, right)))
 
 
 def _equality(term: Term) -> Equality | None:

@@ -17,11 +17,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pyarrow.parquet as pq
+
 from engine.errors import SinkError
 from engine.query.model import SinkSpec
 from engine.sinks import ledger
 from engine.sinks.parquet import ParquetDirectory
 from engine.sinks.staged import StagedFile, failure
+from engine.table import aligned
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -87,6 +90,9 @@ class Handover:
             _Delivered(self.directory).write(version)
 
     def _deliver(self, version: int, files: list[str]) -> None:
+        if self._spec.format == "console":
+            self._print(version, files)
+            return
         rows = self._spark.read.parquet(*files)
         if not self._to_files:
             self._write(rows, self._spec.path or None)
@@ -98,6 +104,12 @@ class Handover:
         except OSError as error:
             raise failure(error, self._target) from error
         self._show(version)
+
+    def _print(self, version: int, files: list[str]) -> None:
+        """Ours, since Spark's own words, its console sink's too, go to the log."""
+        rows = pq.read_table(files)
+        shown = rows.slice(0, int(self._spec.options.get("numRows", "20")))
+        print(f"version {version}: {rows.num_rows} rows\n{aligned(shown)}", flush=True)
 
     def _write(self, rows: DataFrame, path: str | None, mode: str = "append") -> None:
         writer = rows.write.format(self._spec.format).options(**self._spec.options).mode(mode)

@@ -59,7 +59,7 @@ def _session(pid: int) -> int:
 
 
 def finish(case: Case) -> None:
-    code, out, err = end(start(case, "never"))
+    code, _, err = end(start(case, "never"))
     assert code == 0, err[-2000:]
     assert case.check() > 1000
     assert not list(case.out.glob(".part*")), "staged files are left"

@@ -18,12 +18,12 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from engine.query.file import read_query  # noqa: E402
-from engine.runner import run  # noqa: E402
-from engine.settings import Settings  # noqa: E402
-from engine.sinks import ParquetDirectory  # noqa: E402
-from engine.state.commits import CommitLog  # noqa: E402
-from engine.tick import Ticker  # noqa: E402
+from engine.query.file import read_query
+from engine.runner import run
+from engine.settings import Settings
+from engine.sinks import ParquetDirectory
+from engine.state.commits import CommitLog
+from engine.tick import Ticker
 
 
 def die(*_: Any) -> None:

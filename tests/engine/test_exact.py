@@ -59,7 +59,7 @@ def build(root: object, made: dict[str, object]) -> Case:
     picks = [f"s0.k{p}" for p in range(len(kinds))] + [f"{n}.v AS v_{n}" for n in names] + ["s1.w"]
     if made["pick"] == "expr":
         picks.append("s0.v + s1.v AS total")
-        picks.append("upper(s0.w) AS loud")
+        picks.append("coalesce(s0.w, 'none') AS loud")
     joins = "".join(f" JOIN {n} ON {c}" for n, c in zip(names[1:], on, strict=True))
     sql = f"SELECT {', '.join(picks)} FROM s0{joins}{made['where']}"
     return Case(root, sql, dict.fromkeys(names, columns), nodes=made["nodes"], groups=max(made["groups"], made["nodes"]))
