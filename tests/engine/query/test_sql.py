@@ -96,8 +96,21 @@ def test_conditions_go_where_they_belong() -> None:
     assert found.inputs[1].where == "((`vb` = 1) OR (`vb` = 2))"
     assert found.inputs[2].payload == (Field("vc", "int"),)
     assert found.where == (
-        """("b.vb" < "a.va") AND ("c.vc" = "a.va") AND """
-        """(("a.va" = CAST('1' AS INTEGER)) OR ("b.vb" = CAST('2' AS INTEGER)))""")
+        """((("b.vb" < "a.va") AND ("c.vc" = "a.va")) AND """
+        """(("a.va" = CAST('1' AS INTEGER)) OR ("b.vb" = CAST('2' AS INTEGER))))""")
+
+
+def test_a_condition_that_may_fail_sees_only_what_those_before_it_let_through() -> None:
+    found = query("SELECT va FROM a JOIN b ON a.k = b.k WHERE va <> vb AND 1 / (va - vb) > 0")
+    assert (found.where or "").startswith('(CASE WHEN NOT ("a.va" <> "b.vb") THEN FALSE ELSE')
+
+
+@pytest.mark.parametrize("text", ["(" * 3000 + "va" + ")" * 3000, "va" + " + 1" * 3000,
+                                  "(" * 3000, "va" + " % (vb + 1)" * 12,
+                                  "substring(" * 8 + "a.n" + ", vb, 2)" * 8])
+def test_deep_nesting_is_refused(text: str) -> None:
+    with pytest.raises(SqlError, match=r"nested|cannot be parsed"):
+        query(f"SELECT {text} AS x FROM a JOIN b ON a.k = b.k")
 
 
 def test_constant_condition_is_pushed_down() -> None:
