@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
+import textwrap
 import time
 from pathlib import Path
 
@@ -16,10 +18,10 @@ import pytest
 
 import run
 from engine import commands
-from engine.commands import aligned
 from engine.errors import SettingError, SpillwayError
 from engine.progress import RunSummary
 from engine.settings import TABLE
+from engine.table import aligned
 
 ROOT = Path(run.__file__).parent
 QUERY = """
@@ -236,3 +238,37 @@ def test_ctrl_c_while_starting(query: Path) -> None:
     assert "stopped; start again to resume" in errors
     assert "Traceback" not in errors
     assert process.returncode in (0, 130)
+
+
+def test_readme_has_every_setting_and_command() -> None:
+    readme = (ROOT / "README.md").read_text()
+    assert [row.name for row in TABLE if f"| `{row.name}` | `{row.variable}` |" not in readme] == []
+    for command in ("query check", "query run", "query tail", "demo", "settings"):
+        assert f"| `run.py {command}" in readme
+
+
+def test_readme_commands_work(tmp_path: Path) -> None:
+    """The five minutes, as a new user types them, in a copy of the folder."""
+    for name in ("run.py", "engine", "docs"):
+        (tmp_path / name).symlink_to(ROOT / name)
+    (tmp_path / ".venv").symlink_to(sys.prefix)
+    text = (ROOT / "README.md").read_text().split("## Five minutes")[1].split("\n4. ")[0]
+    blocks = re.findall(r"```(\w+)\n(.*?)```", text, re.S)
+    plain = [(kind, textwrap.dedent("   " + body.lstrip())) for kind, body in blocks]
+    data, query, typed = plain
+    script = f"{data[1]}\ncat > data/mine/paid.toml <<'END'\n{query[1]}\nEND\n{typed[1]}"
+    done = subprocess.run(
+        ["bash", "-euc", script],
+        cwd=tmp_path,
+        text=True,
+        capture_output=True,
+        check=False,
+        timeout=240,
+    )
+    assert done.returncode == 0, done.stderr
+    assert (
+        json.loads(next(line for line in done.stdout.splitlines() if line.startswith("{")))[
+            "rows_out"
+        ]
+        == 500
+    )

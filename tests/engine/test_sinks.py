@@ -430,6 +430,21 @@ def test_other_formats_are_appended_and_labelled(spark: SparkSession, tmp_path: 
     sink.recover([commit])
 
 
+def test_console_prints_on_our_terminal(
+    spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sink = open_sink(SinkSpec("console", "", {"numRows": "2"}), tmp_path / "checkpoint", spark)
+    sink.prepare()
+    sink.publish(1, [stage(sink.directory, 1, 1, 2, 3)])
+    assert capsys.readouterr().out.splitlines() == [
+        "version 1: 3 rows",
+        "k  s",
+        "-  -----",
+        "1  row 1",
+        "2  row 2",
+    ]
+
+
 def test_unknown_format_is_named(spark: SparkSession, tmp_path: Path) -> None:
     sink = open_sink(SinkSpec("nonsense", str(tmp_path / "x")), tmp_path / "checkpoint", spark)
     with pytest.raises(SinkError, match=r"Spark cannot write nonsense: .*Failed to find"):
