@@ -6,6 +6,7 @@ user's own names and nothing is translated behind our back. Not here: what is al
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -32,6 +33,10 @@ class PlainSpark(Spark):
         FUNCTION_PARSERS: ClassVar = {name: parser for name, parser
                                       in SparkParser.FUNCTION_PARSERS.items()
                                       if name in _SPECIAL_SYNTAX}
+
+
+_QUOTED = re.compile(r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|`[^`]*`|--[^\n]*|/\*.*?\*/|/(?!\*)""",
+                     re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +78,10 @@ def parse(text: SqlText) -> exp.Expr:
     except ParseError as error:
         raise _parse_error(text, error) from None
     except TokenError as error:
-        raise text.error(f"the SQL cannot be read: {str(error).splitlines()[0]}", 0,
-                         "look for a quote that is not closed") from None
+        opened = _open_quote(text.sql)
+        what = f"the quote {text.sql[opened]} is not closed" if opened is not None \
+            else str(error).splitlines()[0]
+        raise text.error(f"the SQL cannot be read: {what}", opened or 0) from None
     found = [s for s in statements if s is not None]
     if not found:
         raise text.error("the SQL is empty", 0, "write a SELECT … FROM … JOIN … ON …")
@@ -97,8 +104,21 @@ def _parse_error(text: SqlText, error: ParseError) -> SqlError:
     first = error.errors[0] if error.errors else {}
     offset = _offset(text.sql, first.get("line"), first.get("col"), first.get("highlight") or "")
     what = str(first.get("description") or error).split(" but got <Token")[0].rstrip(". ")
+    if what.startswith("Required keyword"):
+        what = "something is missing here"
     near = f" near `{first['highlight']}`" if first.get("highlight") else ""
     return text.error(f"the SQL cannot be parsed{near}: {what}", offset)
+
+
+def _open_quote(sql: str) -> int | None:
+    """Where the quote or comment begins that the end of the text leaves open."""
+    at = 0
+    while at < len(sql):
+        found = _QUOTED.match(sql, at)
+        if found is None and sql[at] in "'\"`/":
+            return at
+        at = found.end() if found else at + 1
+    return None
 
 
 def _offset(sql: str, line: int | None, column: int | None, highlight: str) -> int:

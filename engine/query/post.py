@@ -21,8 +21,11 @@ _CHUNK = "chunk"
 
 def evaluate(table: pa.Table, query: JoinQuery) -> pa.Table:
     """The result rows of a chunk of joined rows, whose columns are named by their ids."""
-    if query.where is None and all(output.source is not None for output in query.outputs):
+    plain = [output for output in query.outputs if output.source is not None]
+    if query.where is None and len(plain) == len(query.outputs):
         return _plain(table, query.outputs)
+    if query.where is None:
+        return _beside_plain(table, query, tuple(plain))
     return _computed(table, query)
 
 
@@ -38,6 +41,15 @@ def _plain(table: pa.Table, outputs: tuple[OutputColumn, ...]) -> pa.Table:
         kind = arrow_type(output.type)
         columns.append(column if column.type == kind else column.cast(kind))
     return pa.table(columns, names=[output.name for output in outputs])
+
+
+def _beside_plain(table: pa.Table, query: JoinQuery, plain: tuple[OutputColumn, ...]) -> pa.Table:
+    """Without a filter rows stay in order: only expressions need DuckDB, the rest is not copied."""
+    rest = tuple(output for output in query.outputs if output.source is None)
+    found = _computed(table, JoinQuery(query.inputs, rest))
+    for output, column in zip(plain, _plain(table, plain).columns, strict=True):
+        found = found.append_column(output.name, column)
+    return found.select([output.name for output in query.outputs])
 
 
 def _computed(table: pa.Table, query: JoinQuery) -> pa.Table:
@@ -69,7 +81,7 @@ def connection() -> duckdb.DuckDBPyConnection:
     """One closed DuckDB per process."""
     connection = duckdb.connect(config={"enable_external_access": "false", "threads": "1"})
     connection.execute("SET TimeZone = 'UTC'")
-    connection.execute("SET preserve_insertion_order = false")
+    connection.execute("SET preserve_insertion_order = true")  # _beside_plain relies on it
     connection.execute("SET python_enable_replacements = false")
     connection.execute("SET lock_configuration = true")
     return connection

@@ -6,6 +6,7 @@ from decimal import Decimal
 
 import duckdb
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 from engine.errors import SpillwayError
@@ -30,6 +31,15 @@ def test_filter_and_expression() -> None:
     found = evaluate(TABLE, query(OutputColumn('a "b', "decimal(10,2)", expr='"$0" * 1.5'),
                                   OutputColumn("n", "string", "a.x y"), where='"$0" < 2'))
     assert found.to_pylist() == [{'a "b': Decimal("1.50"), "n": "p"}]
+
+
+def test_expressions_stand_beside_plain_columns_row_by_row() -> None:
+    numbers = pa.chunked_array([list(range(n * 100_000, (n + 1) * 100_000)) for n in range(4)])
+    found = evaluate(pa.table({"$0": numbers}), query(
+        OutputColumn("k", "bigint", "$0"), OutputColumn("twice", "bigint", expr='"$0" * 2'),
+        OutputColumn("again", "bigint", "$0")))
+    assert found.column_names == ["k", "twice", "again"]
+    assert pc.all(pc.equal(pc.multiply(found["k"], 2), found["twice"])).as_py()
 
 
 def test_exact_types() -> None:
