@@ -12,6 +12,7 @@ from functools import reduce
 
 from sqlglot import exp
 
+from engine.errors import QueryFileError
 from engine.query.clauses import check_select, conjuncts, tables
 from engine.query.duck_text import TooLong, duck_sql
 from engine.query.keys import Equality, Keys, find_keys
@@ -43,6 +44,9 @@ class _Output:
 def analyse(spec: QuerySpec) -> JoinQuery:
     """The checked join that the query's SQL describes; SqlError names whatever is refused."""
     text = SqlText(str(spec.file), spec.sql)
+    if spec.window_s is not None:  # to ignore it would give other results without a word
+        raise QueryFileError("windows are not supported yet", where=f"{spec.file}: window",
+                             hint="leave `window` out; the join then keeps all its input")
     try:
         return _analyse(text, spec)
     except TooLong as error:

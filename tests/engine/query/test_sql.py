@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from engine.errors import SqlError
+from engine.errors import QueryFileError, SqlError
 from engine.query.ddl import parse_schema
 from engine.query.functions import POST, PRE
 from engine.query.model import Field, JoinQuery, KeyPart, QuerySpec, SinkSpec, StreamSpec
@@ -21,10 +21,11 @@ SCHEMAS = {
 }
 
 
-def query(sql: str, schemas: dict[str, str] = SCHEMAS) -> JoinQuery:
+def query(sql: str, schemas: dict[str, str] = SCHEMAS, window_s: float | None = None) -> JoinQuery:
     streams = {name: StreamSpec(name, "parquet", "", parse_schema(text))
                for name, text in schemas.items()}
-    return analyse(QuerySpec("q", sql, streams, SinkSpec("noop", ""), Path("c"), Path("q.toml")))
+    return analyse(QuerySpec("q", sql, streams, SinkSpec("noop", ""), Path("c"), Path("q.toml"),
+                             window_s=window_s))
 
 
 def keys(found: JoinQuery) -> list[list[str]]:
@@ -267,6 +268,11 @@ def test_refused(sql: str, message: str) -> None:
     with pytest.raises(SqlError, match=message) as caught:
         query(sql)
     assert caught.value.where.startswith("q.toml: sql line ")
+
+
+def test_window_is_not_silently_ignored() -> None:
+    with pytest.raises(QueryFileError, match=r"q\.toml: window: windows are not supported yet"):
+        query("SELECT va" + ONE, window_s=60.0)
 
 
 def test_dangerous_functions_are_on_no_list() -> None:
