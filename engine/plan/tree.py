@@ -1,15 +1,17 @@
 """Operators as an immutable tree. Values only: what runs them lives in tick.py and operators/.
 
-    Sink ← Project ← MultiJoin ← Exchange ← Scan   (one Exchange and Scan for each input)
+    Sink ← Project ← Join ← Exchange ← Scan | Union | Join
 
-Each stateful operator has groups and a placement (group → node) of its own.
+Each stateful operator has groups and a placement (group → node) of its own. A join of more than two
+children is a `multi_join` on one shared key; a join of two within windows, or in a tree, a `window_join`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
-from engine.query.model import Field, JoinInput, OutputColumn, SinkSpec, StreamSpec
+from engine.query.model import Bound, Field, JoinInput, OutputColumn, SinkSpec, StreamSpec
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,26 +24,54 @@ class Scan:
 
 
 @dataclass(frozen=True, slots=True)
-class Exchange:
-    """Routing by key hash to the group's node."""
+class Union:
+    """Several sources under one alias (UNION ALL)."""
 
     id: str
-    child: Scan
+    children: tuple[Scan, ...]
+
+    @property
+    def input(self) -> JoinInput:
+        return self.children[0].input
 
 
 @dataclass(frozen=True, slots=True)
-class MultiJoin:
-    """The m-way symmetric join on one shared key."""
+class Exchange:
+    """Routing by the parent's key to the group's node. `fused`: the rows are there already, because
+    the child has the same key, groups and placement."""
 
     id: str
+    child: Scan | Union | Join
+    fused: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Join:
+    """An equi-join of its children on the key classes that they share.
+
+    `key`: the classes, named by key_id, with their types; `bounds`: the windows between inputs of
+    different children, by input number in the query; `columns`: what a parent needs of the result
+    (key classes, times, payload by id), empty at the root, where Project says it.
+    """
+
+    id: str
+    kind: str
     children: tuple[Exchange, ...]
     key: tuple[Field, ...]
     groups: int
     placement: tuple[int, ...]  # node of each group
+    bounds: tuple[Bound, ...] = ()
+    columns: tuple[Field, ...] = ()
 
     @property
     def inputs(self) -> tuple[JoinInput, ...]:
-        return tuple(child.child.input for child in self.children)
+        """All inputs below, left to right."""
+        return tuple(given for child in self.children for given in inputs_below(child.child))
+
+
+def inputs_below(node: Scan | Union | Join) -> tuple[JoinInput, ...]:
+    """The join inputs in a subtree, left to right."""
+    return node.inputs if isinstance(node, Join) else (node.input,)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,20 +79,29 @@ class Project:
     """Filter and expressions over the joined row."""
 
     id: str
-    child: MultiJoin
+    child: Join
     where: str | None
     outputs: tuple[OutputColumn, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The whole query: the tree, its sink and how many nodes it runs on."""
+    """The whole query: the tree, its sink and how many nodes it runs on. `inputs` in the query's order."""
 
     name: str
     root: Project
     sink: SinkSpec
     nodes: int
+    inputs: tuple[JoinInput, ...] = ()
 
     @property
-    def join(self) -> MultiJoin:
-        return self.root.child
+    def joins(self) -> tuple[Join, ...]:
+        """The stateful operators, children before parents."""
+        return tuple(_bottom_up(self.root.child))
+
+
+def _bottom_up(join: Join) -> Iterator[Join]:
+    for child in join.children:
+        if isinstance(child.child, Join):
+            yield from _bottom_up(child.child)
+    yield join

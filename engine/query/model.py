@@ -25,6 +25,7 @@ class StreamSpec:
     fields: tuple[Field, ...]
     time: str | None = None
     watermark_s: float = 0.0
+    idle_after_s: float | None = None
     options: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -56,15 +57,17 @@ class QuerySpec:
 
 @dataclass(frozen=True, slots=True)
 class KeyPart:
-    """One part of one input's join key: Spark SQL over the stream's columns, already cast to `type`.
+    """One input's member of a key class: Spark SQL over the stream's columns, already cast to `type`.
 
-    `column` names the stream's column when the expression is that column and nothing more
+    A key class is a set of expressions that the query makes equal; classes are numbered over the whole
+    query. `column` names the stream's column when the expression is that column and nothing more
     (a widening cast aside), so that a columnar reader can do without Spark SQL.
     """
 
     expr: str
     type: str
     column: str | None = None
+    number: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +79,9 @@ class JoinInput:
     keys: tuple[KeyPart, ...]
     payload: tuple[Field, ...]
     where: str | None = None  # Spark SQL over the stream's columns
+    time: str | None = None  # the event time column, where windows need it
+    exprs: tuple[str, ...] = ()  # Spark SQL of each payload column, where not the column of that name
+    more: tuple[JoinInput, ...] = ()  # UNION ALL: further streams under this alias
 
     def column_id(self, name: str) -> str:
         """The name of this input's column `name` in the joined row."""
@@ -83,8 +89,26 @@ class JoinInput:
 
 
 def key_id(part: int) -> str:
-    """The name of key part `part` in the joined row (all inputs agree on its value)."""
+    """The name of key class `part` in the joined row (all its members agree on the value)."""
     return f"${part}"
+
+
+def time_id(alias: str) -> str:
+    """The name of an input's event time in the joined row, where windows need it."""
+    return f"@{alias}"
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """A window: the time of input `late` is at most `us` microseconds after that of input `early`."""
+
+    early: int
+    late: int
+    us: int
+
+
+Tree = int | tuple["Tree", ...]
+"""A join order: an input's number, or the subtrees that one operator joins."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,12 +125,20 @@ class OutputColumn:
 
 @dataclass(frozen=True, slots=True)
 class JoinQuery:
-    """A checked inner equi-join of 2 to 8 inputs that share one key."""
+    """A checked inner equi-join of 2 to 8 inputs.
+
+    `bounds` are closed: the shortest path between every two inputs that windows connect at all.
+    `order` is the tree to run; None: one multi-way join of all inputs, which then share every class.
+    """
 
     inputs: tuple[JoinInput, ...]
     outputs: tuple[OutputColumn, ...]
     where: str | None = None  # DuckDB SQL over the joined columns' ids
+    bounds: tuple[Bound, ...] = ()
+    order: Tree | None = None
 
     @property
     def key_types(self) -> tuple[str, ...]:
-        return tuple(part.type for part in self.inputs[0].keys)
+        """The type of each key class."""
+        types = {part.number: part.type for given in self.inputs for part in given.keys}
+        return tuple(types[number] for number in sorted(types))
