@@ -18,7 +18,7 @@ from engine.errors import SpillwayError
 from engine.hashing import group_of
 from engine.operators.multi_join import hashes
 from engine.state import files
-from engine.state.files import Fresh, Tiers
+from engine.state.files import Clock, Fresh, Tiers
 from engine.state.model import Run, Runs
 
 REHOMED = "node int, runs string"
@@ -33,6 +33,7 @@ class RehomePlan:
     tiers: Tiers
     placement: tuple[int, ...]
     runs: tuple[Runs, ...]
+    times: tuple[tuple[str, ...], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,13 +46,14 @@ class Rehome:
         try:
             for batch in batches:
                 for node in batch.column(1).to_pylist():
-                    made = [self._gather(node, runs) for runs in self.plan.runs]
+                    pairs = zip(self.plan.runs, self.plan.times, strict=True)
+                    made = [self._gather(node, runs, Clock(times)) for runs, times in pairs]
                     text = json.dumps([run.pack() if run else None for run in made])
                     yield pa.RecordBatch.from_arrays([pa.array([node], pa.int32()), pa.array([text])], schema=_REHOMED)
         except SpillwayError as error:
             raise RuntimeError(error.encode()) from error
 
-    def _gather(self, node: int, runs: Runs) -> Run | None:
+    def _gather(self, node: int, runs: Runs, clock: Clock) -> Run | None:
         """One run with the node's rows of all runs."""
         tiers, owner = self.plan.tiers, np.array(self.plan.placement)
         parts = []
@@ -65,4 +67,4 @@ class Rehome:
             return None
         whole, fresh = files.sort_batch(concat(parts)), Fresh(self.plan.version, node)
         segments = files.write_run(whole, tiers, fresh, [tiers.memory, tiers.durable])
-        return Run(fresh.name()[:-6], whole.num_rows, segments, segments)
+        return Run(fresh.name()[:-6], whole.num_rows, segments, segments, clock.of(whole))

@@ -32,6 +32,18 @@ class NodeReport:
 
 
 @dataclass(frozen=True, slots=True)
+class OperatorReport:
+    """One operator on one node in one tick."""
+
+    operator: str
+    node: int
+    rows_in: int
+    rows_out: int
+    cpu_s: float
+    wall_s: float
+
+
+@dataclass(frozen=True, slots=True)
 class GroupReport:
     """One operator's groups after the tick: arrays indexed by group."""
 
@@ -62,6 +74,7 @@ class TickReport:
     held_rows: int
     nodes: tuple[NodeReport, ...]
     groups: tuple[GroupReport, ...]
+    operators: tuple[OperatorReport, ...] = ()
 
     @property
     def memory_bytes(self) -> int:

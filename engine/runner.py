@@ -20,9 +20,10 @@ from typing import TYPE_CHECKING, Any
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
-from engine import exchange, lock
+from engine import ingest, lock
 from engine.admission import drain
 from engine.errors import CheckpointError, SinkError, SourceError, SpillwayError, decode
+from engine.flow import compile_flow
 from engine.hashing import FULL_MASK
 from engine.pacing import Pacing
 from engine.plan.build import build_plan
@@ -31,6 +32,7 @@ from engine.plan.tree import Plan
 from engine.progress import RunSummary
 from engine.query.model import JoinQuery, QuerySpec
 from engine.query.sql import analyse
+from engine.recovery import recover
 from engine.reports import ReportPort
 from engine.session import start_session, tokens
 from engine.settings import Settings
@@ -38,7 +40,7 @@ from engine.sinks import open_sink, side_directory
 from engine.state import folders
 from engine.state.commits import CommitLog
 from engine.state.files import Tiers
-from engine.tick import Setup, Ticker
+from engine.tick import SIDE_KINDS, Setup, Ticker
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -88,7 +90,7 @@ class QueryRun:
                                   log_dir=self._log_dir(), driver_memory=self.settings.driver_memory)
             try:
                 ticker = self._ticker(spark, log, places)
-                ticker.recover()
+                recover(ticker)
                 self._ready = time.perf_counter() - begun
                 progress = self._stream(spark, ticker)
             except (PySparkException, Py4JError) as error:
@@ -111,14 +113,16 @@ class QueryRun:
         return Path(self.settings.log_dir) if self.settings.log_dir else self.spec.checkpoint / "logs"
 
     def _ticker(self, spark: SparkSession, log: CommitLog, places: folders.Folders) -> Ticker:
-        settings, join = self.settings, self.plan.join
-        tiers = Tiers(str(places.memory), str(places.durable), join.groups, settings.segment_bytes_max)
-        setup = Setup(self.plan, self.query, exchange.lay_out(join), tiers,
+        flow = compile_flow(self.plan, self.query, exact=self.hash_mask == FULL_MASK)
+        most = self.settings.segment_bytes_max
+        tiers = {op.id: Tiers(str(places.memory), str(places.durable), op.groups, most) for op in flow.ops}
+        setup = Setup(self.plan, self.query, flow, ingest.lay_out(flow), tiers,
                       tuple(tokens(spark, self.plan.nodes)), spark.sparkContext.defaultParallelism,
-                      self.hash_mask, self.slow)
+                      self.hash_mask, str(self.spec.checkpoint / "side"), self.slow)
         sink = open_sink(self.spec.sink, self.spec.checkpoint, spark)
         sink.prepare()
-        sides = [side_directory(self.spec.checkpoint, "null_keys", i.alias) for i in self.query.inputs]
+        sides = {f"{kind}/{given.alias}": side_directory(self.spec.checkpoint, kind, given.alias)
+                 for kind in SIDE_KINDS.values() for given in self.query.inputs}
         return Ticker(spark, setup, log, sink, sides, self.ports)
 
     # -- streaming ----------------------------------------------------------------------------------
@@ -126,7 +130,7 @@ class QueryRun:
     def _stream(self, spark: SparkSession, ticker: Ticker) -> list[dict[str, Any]]:
         kept = "100000" if self.once else "100"
         spark.conf.set("spark.sql.streaming.numRecentProgressUpdates", kept)
-        rows = exchange.streaming_union(spark, self.plan.join, ticker.setup.union)
+        rows = ingest.streaming_union(spark, ticker.setup.flow, ticker.setup.union)
         writer = rows.writeStream.foreachBatch(self._on_batch(ticker)).queryName(self.spec.name)
         writer = writer.option("checkpointLocation", str(self.spec.checkpoint / "spark"))
         trigger = writer.trigger(availableNow=True) if self.once else writer.trigger(
@@ -162,8 +166,8 @@ class QueryRun:
             raise CheckpointError(
                 f"Spark offers batch {batch}, the last one committed is {last}", where=str(self.spec.checkpoint),
                 hint="Parts of the checkpoint were removed or mixed: restore it, or start with a new one.")
-        report = ticker.tick(rows, batch, self.pacing.admission(ticker.manifest))
-        self.pacing.learn(report, ticker.manifest.held_rows(self.plan.join.groups))
+        report = ticker.tick(rows, batch, self.pacing.admissions(ticker.manifest, ticker.placements))
+        self.pacing.learn(report, ticker.manifest)
         self._committed()
         while not self._stop.is_set() and self._held_bytes(ticker) > self.settings.hold_bytes_max:
             self._drain(ticker)
@@ -198,10 +202,10 @@ class QueryRun:
             self._drain(ticker)
 
     def _drain(self, ticker: Ticker) -> None:
-        groups = self.plan.join.groups
-        held, since = ticker.manifest.held_rows(groups), ticker.manifest.held_since(groups)
-        admission = drain(held, since, DRAIN_ROWS_MAX)
-        ticker.tick(None, None, admission)
+        manifest = ticker.manifest
+        admissions = {op.id: drain(manifest.held_rows(op.id, op.groups), manifest.held_since(op.id, op.groups),
+                                   DRAIN_ROWS_MAX) for op in ticker.setup.flow.ops}
+        ticker.tick(None, None, admissions)
         self._committed()
 
     def _held_bytes(self, ticker: Ticker) -> int:

@@ -1,13 +1,13 @@
 """A tick on the driver: route, step, commit, publish, tidy up, report. One query's ticks, one at a time.
 
 `Ticker` owns the manifest: nothing else makes a new version. A tick that fails leaves it as it was.
-The streaming query that calls it is runner.py's; what happens on a node is node_task.py's.
+The streaming query that calls it is runner.py's; what happens on a node is stage.py's; going on from a
+checkpoint is recovery.py's.
 """
 
 from __future__ import annotations
 
 import json
-import os
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,27 +17,31 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from engine import exchange
+from engine import watermarks
 from engine.admission import OPEN, Admission
 from engine.arrow_map import map_in_arrow
-from engine.errors import CheckpointError
-from engine.node_task import REPORT, Release, Step, StepPlan
+from engine.exchange import CONTROL, PACKED, REPORT, Pack, Route, route_of
+from engine.flow import Flow
+from engine.ingest import Union
+from engine.node_step import Release
 from engine.plan.tree import Plan
 from engine.query.model import JoinQuery
-from engine.rehome import REHOMED, Rehome, RehomePlan
-from engine.reports import NodeReport, ReportPort, TickReport
+from engine.reports import NodeReport, OperatorReport, ReportPort, TickReport
 from engine.sinks import Sink, StagedFile
-from engine.sinks.parquet import ParquetDirectory
+from engine.stage import SIDE_KINDS, Stage, StepPlan, parse_report
 from engine.state import files
 from engine.state.commits import SNAPSHOT_EVERY, Commit, CommitLog
 from engine.state.files import Tiers
 from engine.state.model import Change, Hold, Manifest, Place, Run
-from engine.state.stats import NOTHING, GroupDelta, GroupStats, together
+from engine.state.stats import GroupDelta, GroupStats, together
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-_EXACT = {"tinyint", "smallint", "int", "bigint", "date", "timestamp", "timestamp_ntz", "boolean"}
+    from engine.sinks.parquet import ParquetDirectory
+
+Admissions = Mapping[str, Admission]  # by operator
+EVERYBODY: Admissions = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,18 +50,24 @@ class Setup:
 
     plan: Plan
     query: JoinQuery
-    union: exchange.Union
-    tiers: Tiers
+    flow: Flow
+    union: Union
+    tiers: Mapping[str, Tiers]  # by operator
     tokens: tuple[int, ...]
     slots: int  # tasks at once
     hash_mask: int
+    side_folder: str
     slow: Mapping[int, float] = field(default_factory=dict)
 
     @property
-    def exact_hash(self) -> bool:
-        """Is the hash of a key as good as the key? (xxhash64 of one fixed-width integer is a bijection.)"""
-        kinds = self.query.key_types
-        return len(kinds) == 1 and kinds[0] in _EXACT and self.hash_mask == (1 << 64) - 1
+    def folders(self) -> Tiers:
+        """Any operator's tiers: they share their folders."""
+        return next(iter(self.tiers.values()))
+
+    def delays_us(self) -> dict[str, int]:
+        """The allowed lateness of each input whose time matters."""
+        timed = [s.scan for s in self.flow.sources if s.time]
+        return {scan.input.alias: round(scan.stream.watermark_s * 1e6) for scan in timed}
 
 
 @dataclass(slots=True)
@@ -71,196 +81,161 @@ class Totals:
 
 
 @dataclass(frozen=True, slots=True)
-class _Outcome:
-    """The nodes' reports of one tick, put together."""
+class Outcome:
+    """The nodes' reports of one tick, put together. `heads` by operator number and node."""
 
-    heads: dict[int, dict[str, Any]]
+    heads: dict[tuple[int, int], dict[str, Any]]
     changes: dict[Place, Change]
     holds: list[Hold]
     staged: dict[str, list[list[Any]]]
-    delta: GroupDelta
+    deltas: dict[str, GroupDelta]  # by operator
+    aside: dict[str, int]  # rows, by kind
+    seen: dict[str, int]
 
-    def total(self, name: str) -> int:
-        return sum(head[name] for head in self.heads.values())
+    def of_node(self, node: int, name: str) -> Any:
+        return sum(head[name] for (_, n), head in self.heads.items() if n == node)
 
 
 class Ticker:
     """Runs ticks and commits them."""
 
     def __init__(self, spark: SparkSession, setup: Setup, log: CommitLog, sink: Sink,
-                 sides: Sequence[ParquetDirectory], ports: Sequence[ReportPort]) -> None:
+                 sides: Mapping[str, ParquetDirectory], ports: Sequence[ReportPort]) -> None:
         self.spark, self.setup, self.log, self.sink = spark, setup, log, sink
         self.sides, self.ports = sides, ports
         self.manifest, self.totals = Manifest(), Totals()
-        self.stats = GroupStats(setup.plan.join.groups)
+        self.stats = {op.id: GroupStats(op.groups) for op in setup.flow.ops}
+        self.idle: set[str] = set()  # inputs that have been silent for long, by alias
 
     @property
-    def placement(self) -> tuple[int, ...]:
-        """The node of each group of the join, now."""
-        join = self.setup.plan.join
-        return self.manifest.placement.get(join.id, join.placement)
+    def placements(self) -> dict[str, tuple[int, ...]]:
+        """The node of each group of each operator, now."""
+        return {join.id: self.manifest.placement.get(join.id, join.placement) for join in self.setup.plan.joins}
 
-    # -- recovery -----------------------------------------------------------------------------------
-
-    def recover(self) -> None:
-        """Go on from the last commit: finish what it had to do, drop what never counted."""
-        found = self.log.recover()
-        self.manifest = found.manifest
-        if found.stats is not None:
-            self.stats = GroupStats.unpack(found.stats["groups"])
-            self.totals = Totals(**found.stats["totals"])
-        since = found.stats["version"] if found.stats is not None else 0
-        for commit in found.tail:
-            if commit.version > since:
-                self._count(commit)
-        self.sink.recover([(c.version, _staged(c, "results")) for c in found.tail])
-        for i, side in enumerate(self.sides):
-            side.recover([(c.version, _staged(c, f"null_keys/{i}")) for c in found.tail])
-        self._check_durable()
-        self._sweep()
-        self._settle()
-        self._warm()
-
-    def _settle(self) -> None:
-        """Give every group a node: as it was, or anew where the number of nodes is another one."""
-        join, nodes = self.setup.plan.join, self.setup.plan.nodes
-        if self.manifest.nodes == nodes:
-            return
-        known = {place.node for place, runs in self.manifest.runs.items() if runs}
-        changes: dict[Place, Change] = {}
-        if known:
-            plan = RehomePlan(self.manifest.version + 1, self.setup.tiers, join.placement, self._everything())
-            packed = self._control(self.spark).repartition(nodes, "token")
-            rows = map_in_arrow(packed, Rehome(plan), REHOMED).collect()
-            changes = {Place(join.id, n, i): Change(0, ()) for n in known for i in range(len(join.children))}
-            changes |= {Place(join.id, r.node, i): Change(0, (Run.unpack(raw),))
-                        for r in rows for i, raw in enumerate(json.loads(r.runs)) if raw}
-        self._commit(_Outcome({}, changes, [], {}, NOTHING), None, OPEN, {join.id: join.placement})
-
-    def _everything(self) -> tuple[tuple[Run, ...], ...]:
-        """All runs of each input, whatever the node."""
-        return tuple(
-            tuple(run for place, runs in self.manifest.runs.items() if place.input == i for run in runs)
-            for i in range(len(self.setup.plan.join.children)))
-
-    def _check_durable(self) -> None:
-        folder = self.setup.tiers.durable
-        for name, size in _sizes(self.manifest).items():
-            path = os.path.join(folder, name)
-            have = os.path.getsize(path) if os.path.exists(path) else -1
-            if have != size:
-                what = "state file is missing" if have < 0 else f"state file has {have} bytes instead of {size}"
-                raise CheckpointError(what, where=path,
-                                      hint="Restore the checkpoint from a copy, or start with a new one.")
-
-    def _warm(self) -> None:
-        """Bring every node's state into memory, and the Python workers up, before the first tick."""
-        self._step(self._control(self.spark), self._step_plan(OPEN))
-
-    # -- ticks --------------------------------------------------------------------------------------
-
-    def tick(self, rows: DataFrame | None, batch: int | None, admission: Admission = OPEN) -> TickReport:
+    def tick(self, rows: DataFrame | None, batch: int | None, admissions: Admissions = EVERYBODY) -> TickReport:
         """Process one batch (or none), commit it, publish it."""
         started = time.perf_counter()
-        admission = self._complete(admission)
+        admissions = {op.id: self._complete(op.id, admissions.get(op.id, OPEN)) for op in self.setup.flow.ops}
+        marks = self.marks()
+        expired = watermarks.expired(self.setup.flow, self.manifest, marks)
+        plan = self.step_plan(admissions, self.manifest.without(expired))
         if rows is None:
-            packed = self._control(self.spark)
+            packed = self.control(self.spark)
         else:
-            packed = self._pack(rows, admission)
-            if admission.release:
-                packed = packed.unionAll(self._control(rows.sparkSession))
-        outcome = self._step(packed, self._step_plan(admission))
-        commit = self._commit(outcome, batch, admission)
+            packed = self._pack(rows, plan, marks)
+            if any(a.release for a in admissions.values()):
+                packed = packed.unionAll(self.control(rows.sparkSession))
+        outcome = self.step(packed, plan)
+        commit = self.commit(outcome, batch, {g: a for g, a in admissions.items() if a.release}, expired=expired)
         self._publish(commit)
         report = self._report(outcome, batch, started, commit)
         for port in self.ports:
             port.publish(report)
         return report
 
-    def _complete(self, admission: Admission) -> Admission:
+    def marks(self) -> dict[str, int]:
+        """The watermark of each input whose time matters."""
+        return watermarks.watermarks(self.manifest.seen, self.setup.delays_us(), self.idle)
+
+    def _complete(self, operator: str, admission: Admission) -> Admission:
         """A group with rows still waiting keeps its new rows waiting: order inside a group stands."""
-        waiting = {g for hold in self.manifest.holds for g in hold.groups}
+        waiting = {g for hold in self.manifest.holds if hold.operator == operator for g in hold.groups}
         release = waiting.intersection(admission.release)
         return Admission(tuple(sorted({*admission.hold} | waiting - release)), tuple(sorted(release)))
 
-    def _pack(self, rows: DataFrame, admission: Admission) -> DataFrame:
-        setup = self.setup
-        writer = self._writer(admission)
-        routing = exchange.routing_of(self.placement, setup.tokens, admission.hold, writer,
-                                      setup.hash_mask)
-        few = rows.coalesce(setup.slots)
-        return map_in_arrow(few, exchange.Pack(setup.union, routing), exchange.PACKED)
+    def _pack(self, rows: DataFrame, plan: StepPlan, marks: Mapping[str, int]) -> DataFrame:
+        few = rows.coalesce(self.setup.slots)
+        return map_in_arrow(few, Pack(self.setup.union, plan.routes, marks), PACKED)
 
-    def _writer(self, admission: Admission) -> int:
-        """A node with no group on hold, to write those of others down."""
-        busy = {self.placement[g] for g in admission.hold}
-        return next((n for n in range(self.setup.plan.nodes) if n not in busy), 0)
-
-    def _control(self, spark: SparkSession) -> DataFrame:
+    def control(self, spark: SparkSession) -> DataFrame:
         """One empty row for every node, so that each runs even without input."""
         tokens = ",".join(str(t) for t in self.setup.tokens)
         return spark.range(0, self.setup.plan.nodes, 1, 1).selectExpr(
             f"element_at(cast(split('{tokens}', ',') as array<int>), cast(id as int) + 1) as token",
-            "cast(id as int) as node", "0 as input", "0 as kind", "cast('' as binary) as body")
+            "cast(id as int) as node", "0 as op", "0 as side", f"{CONTROL} as kind", "cast('' as binary) as body")
 
-    def _step(self, packed: DataFrame, plan: StepPlan) -> _Outcome:
-        routed = packed.repartition(self.setup.plan.nodes, "token")
-        rows = map_in_arrow(routed, Step(plan), REPORT).collect()
-        return _outcome(plan.operator, [tuple(r) for r in rows], self.setup.plan.join.groups)
+    def step(self, packed: DataFrame, plan: StepPlan) -> Outcome:
+        """Run every stage; the reports of all of them come back together."""
+        for number in range(plan.flow.stages):
+            routed = packed.repartition(self.setup.plan.nodes, "token")
+            packed = map_in_arrow(routed, Stage(plan, number), PACKED)
+        return _outcome(plan.flow, [tuple(row) for row in packed.collect()])
 
-    def _step_plan(self, admission: Admission) -> StepPlan:
-        setup, join = self.setup, self.setup.plan.join
-        nodes = range(setup.plan.nodes)
+    def step_plan(self, admissions: Admissions, manifest: Manifest) -> StepPlan:
+        """What the nodes have to know."""
+        setup, nodes = self.setup, range(self.setup.plan.nodes)
+        placements = self.placements
         return StepPlan(
-            version=self.manifest.version + 1, operator=join.id, tiers=setup.tiers, query=setup.query,
-            layouts=setup.union.layouts, exact_hash=setup.exact_hash,
-            runs={n: self.manifest.at(join.id, n, len(join.children)) for n in nodes},
-            sink=str(self.sink.directory), compression=self.sink.compression,
-            sides=tuple(str(side.path) for side in self.sides),
-            releases=_releases(self.manifest.holds, admission, self.placement), slow=setup.slow)
+            version=manifest.version + 1, flow=setup.flow, tiers=setup.tiers, query=setup.query,
+            layouts=setup.union.layouts,
+            routes={op.number: self._route(op.number, placements[op.id], admissions.get(op.id, OPEN))
+                    for op in setup.flow.ops},
+            runs={(op.id, n): manifest.at(op.id, n, len(op.sides)) for op in setup.flow.ops for n in nodes},
+            sink=str(self.sink.directory), compression=self.sink.compression, sides=setup.side_folder,
+            releases=_releases(manifest.holds, admissions, placements), slow=setup.slow)
+
+    def _route(self, op: int, placement: Sequence[int], admission: Admission) -> Route:
+        """Rows of held groups are written down by a node that has no group on hold."""
+        busy = {placement[g] for g in admission.hold}
+        writer = next((n for n in range(self.setup.plan.nodes) if n not in busy), 0)
+        return route_of(op, placement, self.setup.tokens, admission.hold, writer, self.setup.hash_mask)
 
     # -- commit -------------------------------------------------------------------------------------
 
-    def _commit(self, outcome: _Outcome, batch: int | None, admission: Admission,
-                placement: Mapping[str, tuple[int, ...]] = MappingProxyType({})) -> Commit:
+    def commit(self, outcome: Outcome, batch: int | None, released: Admissions, *,
+               expired: Mapping[Place, Sequence[str]] = MappingProxyType({}),
+               placement: Mapping[str, tuple[int, ...]] = MappingProxyType({})) -> Commit:
+        """Make the outcome the next version, and delete what only the version before needed."""
         tick = self.manifest.tick if batch is None else batch
-        holds = (*_remaining(self.manifest.holds, set(admission.release)), *outcome.holds)
-        null_rows = sum(sum(head["null_rows"]) for head in outcome.heads.values())
-        stats = {"time_s": time.time(), "groups": outcome.delta.pack(), "rows_in": outcome.total("rows_in"),
-                 "rows_out": outcome.total("rows_out"), "null_key_rows": null_rows}
+        holds = (*_remaining(self.manifest.holds, released), *outcome.holds)
+        root = self.setup.flow.root.id
+        stats = {
+            "time_s": time.time(), "groups": {op: delta.pack() for op, delta in outcome.deltas.items()},
+            "rows_in": self._rows_in(outcome), "late_rows": outcome.aside.get("late", 0),
+            "rows_out": int(outcome.deltas[root].rows_out.sum()) if root in outcome.deltas else 0,
+            "null_key_rows": outcome.aside.get("null_keys", 0)}
+        seen = {**self.manifest.seen}
+        for alias, stamp in outcome.seen.items():
+            seen[alias] = max(stamp, seen.get(alias, stamp))
         commit = Commit(self.manifest.version + 1, tick, outcome.changes, holds, outcome.staged, stats,
-                        placement, self.setup.plan.nodes)
+                        placement, self.setup.plan.nodes, expired, seen)
         after = commit.apply(self.manifest)
         self.log.append(commit)
         before, self.manifest = self.manifest, after
-        self._count(commit)
+        self.count(commit)
         self._drop(before)
         return commit
 
-    def _count(self, commit: Commit) -> None:
+    def _rows_in(self, outcome: Outcome) -> int:
+        """Rows that came in from sources: not those that one operator handed another."""
+        sides = {(source.op, source.side) for source in self.setup.flow.sources}
+        return sum(rows for (op, _), head in outcome.heads.items()
+                   for side, rows in enumerate(head["taken"]) if (op, side) in sides)
+
+    def count(self, commit: Commit) -> None:
+        """Take a commit's figures into the statistics."""
         stats = commit.stats
-        delta = GroupDelta.unpack(stats["groups"])
-        self.stats.add(delta, version=commit.version, time_s=stats["time_s"])
-        self.totals.rows_in += stats["rows_in"]
-        self.totals.rows_out += stats["rows_out"]
-        self.totals.null_key_rows += stats["null_key_rows"]
+        for op, raw in stats["groups"].items():
+            self.stats[op].add(GroupDelta.unpack(raw), version=commit.version, time_s=stats["time_s"])
+        for name in Totals.__slots__:
+            setattr(self.totals, name, getattr(self.totals, name) + stats[name])
 
     def _publish(self, commit: Commit) -> None:
-        self.sink.publish(commit.version, _staged(commit, "results"))
-        for i, side in enumerate(self.sides):
-            side.publish(_staged(commit, f"null_keys/{i}"))
+        self.sink.publish(commit.version, staged_of(commit, "results"))
+        for name, side in self.sides.items():
+            side.publish(staged_of(commit, name))
         if commit.version % SNAPSHOT_EVERY == 0:
             self.log.snapshot(self.manifest, self._packed_stats())
-            self._sweep()
+            self.sweep()
         self.sink.maybe_compact()
 
     def _packed_stats(self) -> dict[str, Any]:
         totals = {name: getattr(self.totals, name) for name in Totals.__slots__}
-        return {"version": self.manifest.version, "groups": self.stats.pack(), "totals": totals}
+        groups = {op: stats.pack() for op, stats in self.stats.items()}
+        return {"version": self.manifest.version, "groups": groups, "totals": totals}
 
     def _drop(self, before: Manifest) -> None:
-        """Delete the files that only the version before needed."""
-        tiers = self.setup.tiers
+        tiers = self.setup.folders
         for folder, old, new in (
             (tiers.memory, before.memory_files(), self.manifest.memory_files()),
             (tiers.durable, before.durable_files(), self.manifest.durable_files()),
@@ -268,75 +243,87 @@ class Ticker:
             for name in old - new:
                 Path(folder, name).unlink(missing_ok=True)
 
-    def _sweep(self) -> None:
-        tiers, version = self.setup.tiers, self.manifest.version
+    def sweep(self) -> None:
+        """Delete what no version needs: left by attempts that did not count."""
+        tiers, version = self.setup.folders, self.manifest.version
         files.sweep(Path(tiers.memory), self.manifest.memory_files(), version=version + 1)
         files.sweep(Path(tiers.durable), self.manifest.durable_files(), version=version + 1)
 
     # -- report -------------------------------------------------------------------------------------
 
-    def _report(self, outcome: _Outcome, batch: int | None, started: float, commit: Commit) -> TickReport:
-        join, manifest = self.setup.plan.join, self.manifest
-        held = manifest.held_rows(join.groups)
-        placement = np.array(self.placement, dtype=np.int64)
-        nodes = []
-        for n in range(self.setup.plan.nodes):
-            head = outcome.heads.get(n, {})
-            nodes.append(NodeReport(
-                n, head.get("rows_in", 0), head.get("rows_out", 0), head.get("cpu_s", 0.0),
-                head.get("wall_s", 0.0), manifest.memory_bytes(n), 0, manifest.durable_bytes(n),
-                int(held[placement == n].sum())))
+    def _report(self, outcome: Outcome, batch: int | None, started: float, commit: Commit) -> TickReport:
+        manifest, placements, stats = self.manifest, self.placements, commit.stats
+        held = {op.id: manifest.held_rows(op.id, op.groups) for op in self.setup.flow.ops}
+        owner = {op: np.array(nodes, dtype=np.int64) for op, nodes in placements.items()}
+        nodes = tuple(
+            NodeReport(n, outcome.of_node(n, "rows_in"), outcome.of_node(n, "rows_out"),
+                       outcome.of_node(n, "cpu_s"), outcome.of_node(n, "wall_s"), manifest.memory_bytes(n), 0,
+                       manifest.durable_bytes(n), sum(int(held[op][owner[op] == n].sum()) for op in held))
+            for n in range(self.setup.plan.nodes))
         return TickReport(
-            self.setup.plan.name, manifest.version, batch, commit.stats["time_s"],
-            time.perf_counter() - started, outcome.total("rows_in"), outcome.total("rows_out"),
-            commit.stats["null_key_rows"], 0, int(held.sum()), tuple(nodes),
-            (self.stats.report(join.id, placement),))
+            self.setup.plan.name, manifest.version, batch, stats["time_s"], time.perf_counter() - started,
+            stats["rows_in"], stats["rows_out"], stats["null_key_rows"], stats["late_rows"],
+            sum(int(rows.sum()) for rows in held.values()), nodes,
+            tuple(self.stats[op].report(op, owner[op]) for op in held), _operators(self.setup.flow, outcome))
 
 
-def _sizes(manifest: Manifest) -> dict[str, int]:
-    runs = [run for runs in manifest.runs.values() for run in runs]
-    sizes = {s.file: s.bytes for run in runs for s in run.durable}
-    return sizes | {hold.segment.file: hold.segment.bytes for hold in manifest.holds}
+def _operators(flow: Flow, outcome: Outcome) -> tuple[OperatorReport, ...]:
+    return tuple(OperatorReport(flow.ops[op].id, node, h["rows_in"], h["rows_out"], h["cpu_s"], h["wall_s"])
+                 for (op, node), h in sorted(outcome.heads.items()))
 
 
-def _staged(commit: Commit, name: str) -> list[StagedFile]:
+def staged_of(commit: Commit, name: str) -> list[StagedFile]:
+    """The staged files of one sink."""
     return [StagedFile(*item) for item in commit.staged.get(name, [])]
 
 
-def _releases(holds: Sequence[Hold], admission: Admission, placement: Sequence[int]) -> dict[int, tuple[Release, ...]]:
-    out: dict[int, list[Release]] = {}
-    chosen = set(admission.release)
+def _releases(holds: Sequence[Hold], admissions: Admissions, placements: Mapping[str, Sequence[int]],
+              ) -> dict[tuple[str, int], tuple[Release, ...]]:
+    out: dict[tuple[str, int], list[Release]] = {}
     for hold in holds:
         by_node: dict[int, list[int]] = {}
+        chosen = set(admissions.get(hold.operator, OPEN).release)
         for group in chosen.intersection(hold.groups):
-            by_node.setdefault(placement[group], []).append(group)
+            by_node.setdefault(placements[hold.operator][group], []).append(group)
         for node, groups in by_node.items():
-            out.setdefault(node, []).append(Release(hold.input, hold.segment, tuple(sorted(groups))))
-    return {node: tuple(items) for node, items in out.items()}
+            release = Release(hold.input, hold.segment, tuple(sorted(groups)))
+            out.setdefault((hold.operator, node), []).append(release)
+    return {at: tuple(items) for at, items in out.items()}
 
 
-def _remaining(holds: Sequence[Hold], released: set[int]) -> list[Hold]:
+def _remaining(holds: Sequence[Hold], released: Admissions) -> list[Hold]:
     out = []
     for hold in holds:
-        kept = [(g, r) for g, r in zip(hold.groups, hold.rows, strict=True) if g not in released]
+        gone = set(released.get(hold.operator, OPEN).release)
+        kept = [(g, r) for g, r in zip(hold.groups, hold.rows, strict=True) if g not in gone]
         if kept:
             groups, rows = zip(*kept, strict=True)
-            out.append(Hold(hold.operator, hold.input, hold.segment, groups, rows))
+            out.append(Hold(hold.operator, hold.input, hold.segment, groups, rows, hold.times))
     return out
 
 
-def _outcome(operator: str, rows: list[tuple[int, str, bytes]], groups: int) -> _Outcome:
-    heads: dict[int, dict[str, Any]] = {}
-    changes: dict[Place, Change] = {}
-    holds: list[Hold] = []
-    staged: dict[str, list[list[Any]]] = {}
-    deltas = []
-    for node, text, body in rows:
-        head = heads[node] = json.loads(text)
-        for index, (kept, added) in head["changes"].items():
-            changes[Place(operator, node, int(index))] = Change(kept, tuple(Run.unpack(r) for r in added))
-        holds += [Hold.unpack(raw) for raw in head["holds"]]
-        for name, some in head["staged"].items():
-            staged.setdefault(name, []).extend(some)
-        deltas.append(GroupDelta(*np.frombuffer(body, dtype=np.int64).reshape(4, -1)))
-    return _Outcome(heads, changes, holds, staged, together(deltas, groups))
+def _outcome(flow: Flow, rows: list[tuple[Any, ...]]) -> Outcome:
+    found = Outcome({}, {}, [], {}, {}, {}, {})
+    deltas: dict[str, list[GroupDelta]] = {}
+    for _, node, number, _, kind, body in rows:
+        if kind != REPORT:
+            alias, stamp = json.loads(bytes(body))
+            found.seen[alias] = max(stamp, found.seen.get(alias, stamp))
+            continue
+        op = flow.ops[number]
+        head, delta = parse_report(bytes(body))
+        found.heads[number, node] = head
+        for side, (kept, added) in head["changes"].items():
+            found.changes[Place(op.id, node, int(side))] = Change(kept, tuple(Run.unpack(r) for r in added))
+        found.holds.extend(Hold.unpack(raw) for raw in head["holds"])
+        found.staged.setdefault("results", []).extend(head["staged"])
+        for name, alias, size, staged in head["aside"]:
+            found.aside[name] = found.aside.get(name, 0) + size
+            found.staged.setdefault(f"{name}/{alias}", []).append(staged)
+        deltas.setdefault(op.id, []).append(delta)
+    groups = {op.id: op.groups for op in flow.ops}
+    found.deltas.update({op: together(parts, groups[op]) for op, parts in deltas.items()})
+    return found
+
+
+__all__ = ["SIDE_KINDS", "Outcome", "Setup", "Ticker", "staged_of"]

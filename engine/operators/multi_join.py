@@ -9,7 +9,7 @@ enumerated in chunks of bounded size. No file is read or written here.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
@@ -28,6 +28,17 @@ _SAMPLE = 512
 def hashes(batch: pa.RecordBatch) -> Hashes:
     """The hash column, which comes first in every sorted batch."""
     return longs(batch.column(0), "u8")  # type: ignore[return-value]
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """A window: column `late` of one side is at most `us` microseconds after column `early` of another."""
+
+    early_side: int
+    early: str
+    late_side: int
+    late: str
+    us: int
 
 
 class View:
@@ -81,10 +92,12 @@ class _Hits:
 
 @dataclass(frozen=True, slots=True)
 class _Rows:
-    """One input's matching rows, ordered by key number; `offsets[k]` is where key k begins."""
+    """One input's matching rows, ordered by key number; `offsets[k]` is where key k begins. `times`: the
+    event times that windows compare, by name."""
 
     batch: pa.RecordBatch
     offsets: Longs
+    times: dict[str, Longs] = field(default_factory=dict)
 
     @property
     def counts(self) -> Longs:
@@ -113,12 +126,14 @@ def probe(
     keys: int,
     exact_hash: bool,
     wanted: Sequence[Sequence[str]],
+    limits: Sequence[Limit] = (),
     chunk_rows: int = CHUNK_ROWS_MAX,
 ) -> Iterator[Chunk]:
     """All results with one part from `delta` (input `source`) and one from each other input.
 
     `targets[j]` are the runs of input j (that of `source` is not used); `wanted[j]` names the columns
-    of input j that results need; `exact_hash` says that equal hashes mean equal keys.
+    of input j that results need; `exact_hash` says that equal hashes mean equal keys; `limits` are the
+    windows that a result must keep.
     """
     view = View([delta])
     distinct, start, count = _distinct(hashes(delta))
@@ -138,7 +153,7 @@ def probe(
         marks = distinct[part]
         if not exact_hash:
             rows, marks = _separate(rows, marks, keys)
-        yield from _enumerate(rows, marks, wanted, chunk_rows)
+        yield from _Product(rows, marks, wanted, limits).chunks(chunk_rows)
 
 
 def _distinct(ordered: Hashes) -> tuple[Hashes, Longs, Longs]:
@@ -226,49 +241,85 @@ def _agrees(side: _Rows, lead: _Rows, keys: int) -> bool:
     return True
 
 
-def _enumerate(
-    rows: list[_Rows], marks: Hashes, wanted: Sequence[Sequence[str]], limit: int
-) -> Iterator[Chunk]:
-    """Every combination of the inputs' rows, key by key, in chunks of at most `limit`."""
-    counts = [r.counts for r in rows]
-    sides = [
-        _Rows(r.batch.select(list(names)), r.offsets) for r, names in zip(rows, wanted, strict=True)
-    ]
-    products = np.ones(len(marks), dtype=np.int64)
-    for c in counts:
-        products *= c
-    for part in _bounded(products, limit):
-        if products[part.start] > limit:
-            yield from _one_key(sides, part.start, int(products[part.start]), marks, limit)
-        else:
-            yield Chunk(_many_keys(sides, part), marks[part], products[part])
+class _Product:
+    """Every combination of the inputs' rows of one key, for many keys, within the windows."""
+
+    def __init__(self, rows: list[_Rows], marks: Hashes, wanted: Sequence[Sequence[str]],
+                 limits: Sequence[Limit]) -> None:
+        self.marks, self.limits = marks, limits
+        self.counts = [r.counts for r in rows]
+        self.sides = [
+            _Rows(r.batch.select(list(names)), r.offsets, _times(r.batch, n, limits))
+            for n, (r, names) in enumerate(zip(rows, wanted, strict=True))
+        ]
+
+    def chunks(self, size: int) -> Iterator[Chunk]:
+        """All combinations, at most `size` of them looked at for each chunk."""
+        products = np.ones(len(self.marks), dtype=np.int64)
+        for c in self.counts:
+            products *= c
+        for part in _bounded(products, size):
+            if products[part.start] > size:
+                yield from self._one_key(part.start, int(products[part.start]), size)
+            elif chunk := self._many_keys(part, products[part]):
+                yield chunk
+
+    def _many_keys(self, part: slice, products: Longs) -> Chunk | None:
+        """Expand input by input: each step repeats what is there for every row of the next input."""
+        key = np.arange(part.start, part.stop)
+        first, count = self.sides[0].offsets[key], self.counts[0][key]
+        rows = spread(first, count)
+        key = np.repeat(key, count)
+        done = [take_rows(self.sides[0].batch, rows)]
+        times = [{n: t[rows] for n, t in self.sides[0].times.items()}]
+        for at, side in enumerate(self.sides[1:], start=1):
+            first, count = side.offsets[key], self.counts[at][key]
+            again = np.repeat(np.arange(len(key)), count)
+            rows = spread(first, count)
+            times = [{n: t[again] for n, t in have.items()} for have in times]
+            times.append({n: t[rows] for n, t in side.times.items()})
+            keep = self._within(at, times)
+            if keep is not None:
+                again, rows = again[keep], rows[keep]
+                times = [{n: t[keep] for n, t in have.items()} for have in times]
+            done = [take_rows(batch, again) for batch in done]
+            done.append(take_rows(side.batch, rows))
+            key = key[again]
+        if not len(key):
+            return None
+        counts = np.bincount(key - part.start, minlength=len(products)) if self.limits else products
+        return Chunk(tuple(done), self.marks[part], counts)
+
+    def _one_key(self, key: int, total: int, size: int) -> Iterator[Chunk]:
+        """One key with more results than fit a chunk: number the combinations and take them apart."""
+        for a in range(0, total, size):
+            rest = np.arange(a, min(total, a + size))
+            picked: list[Longs] = []
+            for side, counts in zip(reversed(self.sides), reversed(self.counts), strict=True):
+                picked.insert(0, side.offsets[key] + rest % counts[key])
+                rest = rest // counts[key]
+            times = [{n: t[r] for n, t in s.times.items()} for s, r in zip(self.sides, picked, strict=True)]
+            for at in range(1, len(self.sides)):
+                keep = self._within(at, times)
+                if keep is not None:
+                    picked = [r[keep] for r in picked]
+                    times = [{n: t[keep] for n, t in have.items()} for have in times]
+            if len(picked[0]):
+                done = tuple(take_rows(s.batch, r) for s, r in zip(self.sides, picked, strict=True))
+                yield Chunk(done, self.marks[key : key + 1], np.array([len(picked[0])]))
+
+    def _within(self, at: int, times: list[dict[str, Longs]]) -> Longs | None:
+        """Rows that keep the windows between input `at` and those before it; None: all do."""
+        good: npt.NDArray[np.bool_] | None = None
+        for limit in self.limits:
+            if max(limit.early_side, limit.late_side) == at:
+                gap = times[limit.late_side][limit.late] - times[limit.early_side][limit.early]
+                good = gap <= limit.us if good is None else good & (gap <= limit.us)
+        return None if good is None or good.all() else np.flatnonzero(good)
 
 
-def _many_keys(sides: list[_Rows], part: slice) -> tuple[pa.RecordBatch, ...]:
-    """Expand input by input: each step repeats what is there for every row of the next input."""
-    key = np.arange(part.start, part.stop)
-    first, count = sides[0].offsets[key], sides[0].counts[key]
-    done = [take_rows(sides[0].batch, spread(first, count))]
-    key = np.repeat(key, count)
-    for side in sides[1:]:
-        first, count = side.offsets[key], np.diff(side.offsets)[key]
-        again = np.repeat(np.arange(len(key)), count)
-        done = [take_rows(batch, again) for batch in done]
-        done.append(take_rows(side.batch, spread(first, count)))
-        key = key[again]
-    return tuple(done)
-
-
-def _one_key(
-    sides: list[_Rows], key: int, total: int, marks: Hashes, limit: int
-) -> Iterator[Chunk]:
-    """One key with more results than fit a chunk: number the combinations and take them apart."""
-    for a in range(0, total, limit):
-        rest = np.arange(a, min(total, a + limit))
-        size = len(rest)
-        done: list[pa.RecordBatch] = []
-        for side in reversed(sides):
-            count = int(side.counts[key])
-            done.append(take_rows(side.batch, side.offsets[key] + rest % count))
-            rest = rest // count
-        yield Chunk(tuple(reversed(done)), marks[key : key + 1], np.array([size]))
+def _times(batch: pa.RecordBatch, side: int, limits: Sequence[Limit]) -> dict[str, Longs]:
+    """The side's event times that the windows compare, in microseconds."""
+    early = {limit.early for limit in limits if limit.early_side == side}
+    late = {limit.late for limit in limits if limit.late_side == side}
+    return {name: longs(batch.column(name)) for name in early | late}

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -35,6 +35,8 @@ class Commit:
     stats: Mapping[str, Any] = field(default_factory=dict)
     placement: Mapping[str, tuple[int, ...]] = field(default_factory=dict)  # where it changed
     nodes: int = 0
+    expired: Mapping[Place, Sequence[str]] = field(default_factory=dict)  # before the changes
+    seen: Mapping[str, int] = field(default_factory=dict)
 
     def pack(self) -> dict[str, Any]:
         changes = {str(p): [c.kept, [r.pack() for r in c.added]] for p, c in self.changes.items()}
@@ -42,7 +44,8 @@ class Commit:
         return {"version": self.version, "tick": self.tick, "changes": changes, "holds": holds,
                 "staged": dict(self.staged), "stats": dict(self.stats),
                 "placement": {operator: list(owner) for operator, owner in self.placement.items()},
-                "nodes": self.nodes}
+                "nodes": self.nodes, "seen": dict(self.seen),
+                "expired": {str(place): list(ids) for place, ids in self.expired.items()}}
 
     @staticmethod
     def unpack(raw: dict[str, Any]) -> Commit:
@@ -53,11 +56,11 @@ class Commit:
         holds = tuple(Hold.unpack(h) for h in raw["holds"])
         placement = {operator: tuple(owner) for operator, owner in raw["placement"].items()}
         return Commit(raw["version"], raw["tick"], changes, holds, raw["staged"], raw["stats"], placement,
-                      raw["nodes"])
+                      raw["nodes"], {Place.parse(p): ids for p, ids in raw["expired"].items()}, raw["seen"])
 
     def apply(self, manifest: Manifest) -> Manifest:
-        return manifest.after(tick=self.tick, changes=self.changes, holds=self.holds, placement=self.placement,
-                              nodes=self.nodes)
+        return manifest.without(self.expired).after(tick=self.tick, changes=self.changes, holds=self.holds, placement=self.placement,
+                              nodes=self.nodes, seen=self.seen)
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,11 +17,11 @@ import numpy as np
 import pyarrow as pa
 import xxhash
 
-from engine.columns import concat, take_rows
+from engine.columns import concat, longs, take_rows
 from engine.errors import StateError
 from engine.hashing import group_of, lower_bounds
 from engine.operators.multi_join import View, hashes
-from engine.state.model import Change, Run, Runs, Segment
+from engine.state.model import Change, Run, Runs, Segment, Times
 
 MERGE_RATIO = 2  # a run at most so many times as large as the one after it is merged with it
 DURABLE_FILES_MAX = 8  # a run made of more durable files is written out afresh when it merges
@@ -186,13 +186,36 @@ def _publish(folder: str, name: str, data: pa.Buffer) -> None:
     os.replace(part, os.path.join(folder, name))
 
 
-def insert(runs: Runs, delta: pa.RecordBatch, tiers: Tiers, fresh: Fresh) -> Change:
+@dataclass(frozen=True, slots=True)
+class Clock:
+    """The event time columns of an input, and how long in time a merged run may become (None: any)."""
+
+    columns: tuple[str, ...] = ()
+    span_us: int | None = None
+
+    def of(self, batch: pa.RecordBatch) -> Times:
+        """Least and greatest of each."""
+        stamps = [longs(batch.column(name)) for name in self.columns]
+        return tuple((int(t.min()), int(t.max())) for t in stamps)
+
+    def joins(self, one: Times, two: Times) -> bool:
+        """May runs of these times be merged?"""
+        pairs = zip(one, two, strict=True)
+        return self.span_us is None or all(max(a[1], b[1]) - min(a[0], b[0]) <= self.span_us for a, b in pairs)
+
+
+UNTIMED = Clock()
+
+
+def insert(runs: Runs, delta: pa.RecordBatch, tiers: Tiers, fresh: Fresh, clock: Clock = UNTIMED) -> Change:
     """Add a sorted delta to an input's runs: durable at once, merged with runs of its own size."""
-    kept = _merge_from(runs, delta.num_rows, delta.nbytes, tiers)
+    times = clock.of(delta)
+    kept = _merge_from(runs, delta.num_rows, delta.nbytes, times, tiers, clock)
     merged = runs[kept:]
+    times = _hull([run.times for run in merged] + [times])
     if not merged:
         segments = write_run(delta, tiers, fresh, [tiers.memory, tiers.durable])
-        return Change(kept, (Run(fresh.name()[:-6], delta.num_rows, segments, segments),))
+        return Change(kept, (Run(fresh.name()[:-6], delta.num_rows, segments, segments, times),))
     own = write_run(delta, tiers, fresh, [tiers.durable])
     durable = tuple(s for run in merged for s in run.durable) + own
     old = [b for run in merged for b in view(run, tiers).segments]
@@ -200,13 +223,19 @@ def insert(runs: Runs, delta: pa.RecordBatch, tiers: Tiers, fresh: Fresh) -> Cha
     afresh = len({s.file for s in durable}) > DURABLE_FILES_MAX + len(cuts(batch, tiers))
     folders = [tiers.memory, tiers.durable] if afresh else [tiers.memory]
     segments = write_run(batch, tiers, fresh, folders)
-    return Change(kept, (Run(fresh.name()[:-6], batch.num_rows, segments, segments if afresh else durable),))
+    return Change(kept, (Run(fresh.name()[:-6], batch.num_rows, segments, segments if afresh else durable,
+                             times),))
 
 
-def _merge_from(runs: Runs, rows: int, size: int, tiers: Tiers) -> int:
+def _hull(times: Sequence[Times]) -> Times:
+    return tuple((min(t[0] for t in column), max(t[1] for t in column)) for column in zip(*times, strict=True))
+
+
+def _merge_from(runs: Runs, rows: int, size: int, times: Times, tiers: Tiers, clock: Clock) -> int:
     """How many of the oldest runs stay as they are when `rows` more come in."""
     kept = len(runs)
-    while kept and runs[kept - 1].rows <= MERGE_RATIO * rows:
+    while kept and runs[kept - 1].rows <= MERGE_RATIO * rows and clock.joins(times, runs[kept - 1].times):
+        times = _hull([times, runs[kept - 1].times])
         size += runs[kept - 1].bytes
         if size > tiers.merge_bytes_max:
             break

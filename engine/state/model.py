@@ -8,14 +8,15 @@ state makes another manifest; files never change. No file is read or written her
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 FORMAT_VERSION = 1
+Times = tuple[tuple[int, int], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,23 +43,26 @@ class Segment:
 @dataclass(frozen=True, slots=True)
 class Run:
     """A sorted set of rows of one input. `memory` is what is probed; `durable` holds the same rows,
-    oldest first, in the checkpoint: merged stably by hash it gives `memory` again, byte for byte."""
+    oldest first, in the checkpoint: merged stably by hash it gives `memory` again, byte for byte. `times`:
+    least and greatest of each event time column, in microseconds."""
 
     id: str
     rows: int
     memory: tuple[Segment, ...]
     durable: tuple[Segment, ...]
+    times: Times = ()
 
     @property
     def bytes(self) -> int:
         return sum(segment.bytes for segment in self.memory)
 
     def pack(self) -> list[Any]:
-        return [self.id, self.rows, [s.pack() for s in self.memory], [s.pack() for s in self.durable]]
+        return [self.id, self.rows, [s.pack() for s in self.memory], [s.pack() for s in self.durable],
+                self.times]
 
     @staticmethod
     def unpack(raw: list[Any]) -> Run:
-        return Run(raw[0], raw[1], _segments(raw[2]), _segments(raw[3]))
+        return Run(raw[0], raw[1], _segments(raw[2]), _segments(raw[3]), _times(raw[4]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,13 +74,18 @@ class Hold:
     segment: Segment
     groups: tuple[int, ...]
     rows: tuple[int, ...]  # of each group
+    times: Times = ()
 
     def pack(self) -> list[Any]:
-        return [self.operator, self.input, self.segment.pack(), list(self.groups), list(self.rows)]
+        return [self.operator, self.input, self.segment.pack(), list(self.groups), list(self.rows), self.times]
 
     @staticmethod
     def unpack(raw: list[Any]) -> Hold:
-        return Hold(raw[0], raw[1], Segment(*raw[2]), tuple(raw[3]), tuple(raw[4]))
+        return Hold(raw[0], raw[1], Segment(*raw[2]), tuple(raw[3]), tuple(raw[4]), _times(raw[5]))
+
+
+def _times(raw: list[list[int]]) -> Times:
+    return tuple((low, high) for low, high in raw)
 
 
 def _segments(raw: list[list[Any]]) -> tuple[Segment, ...]:
@@ -117,7 +126,8 @@ class Change:
 @dataclass(frozen=True, slots=True)
 class Manifest:
     """The whole state at one version. `tick` is the last Spark batch that is in it, -1 before any.
-    `placement` gives the node of each group of an operator, among `nodes` of them."""
+    `placement` gives the node of each group of an operator, among `nodes` of them; `seen` the greatest
+    event time of each input so far."""
 
     version: int = 0
     tick: int = -1
@@ -125,18 +135,29 @@ class Manifest:
     holds: tuple[Hold, ...] = ()
     placement: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     nodes: int = 0
+    seen: Mapping[str, int] = field(default_factory=dict)
 
     def at(self, operator: str, node: int, inputs: int) -> tuple[Runs, ...]:
         """The runs of each of the operator's inputs on one node, oldest first."""
         return tuple(self.runs.get(Place(operator, node, i), ()) for i in range(inputs))
 
+    def without(self, expired: Mapping[Place, Sequence[str]]) -> Manifest:
+        """The same version, but for these runs, which no row to come can join."""
+        if not expired:
+            return self
+        runs = dict(self.runs)
+        for place, ids in expired.items():
+            runs[place] = tuple(run for run in runs[place] if run.id not in ids)
+        return replace(self, runs=runs)
+
     def after(self, *, tick: int, changes: Mapping[Place, Change], holds: tuple[Hold, ...],
-              placement: Mapping[str, tuple[int, ...]], nodes: int) -> Manifest:
+              placement: Mapping[str, tuple[int, ...]], nodes: int, seen: Mapping[str, int]) -> Manifest:
         """The next version. `placement` names the operators whose groups have other nodes from now on."""
         runs = dict(self.runs)
         for place, change in changes.items():
             runs[place] = change.apply(runs.get(place, ()))
-        return Manifest(self.version + 1, tick, runs, holds, {**self.placement, **placement}, nodes)
+        return Manifest(self.version + 1, tick, runs, holds, {**self.placement, **placement}, nodes,
+                        dict(seen))
 
     def memory_files(self) -> set[str]:
         return {s.file for run in self._all() for s in run.memory}
@@ -153,19 +174,22 @@ class Manifest:
         mine = [runs for place, runs in self.runs.items() if place.node == node]
         return sum({s.file: s.bytes for runs in mine for r in runs for s in r.durable}.values())
 
-    def held_rows(self, groups: int) -> npt.NDArray[np.int64]:
+    def held_rows(self, operator: str, groups: int) -> npt.NDArray[np.int64]:
         """Rows that wait, by group."""
         out = np.zeros(groups, dtype=np.int64)
-        for hold in self.holds:
+        for hold in self._holds(operator):
             np.add.at(out, list(hold.groups), hold.rows)
         return out
 
-    def held_since(self, groups: int) -> npt.NDArray[np.int64]:
+    def held_since(self, operator: str, groups: int) -> npt.NDArray[np.int64]:
         """The version of each group's oldest waiting row; the largest number where none waits."""
         out = np.full(groups, np.iinfo(np.int64).max)
-        for hold in reversed(self.holds):
+        for hold in reversed(self._holds(operator)):
             out[list(hold.groups)] = hold.segment.version
         return out
+
+    def _holds(self, operator: str) -> list[Hold]:
+        return [hold for hold in self.holds if hold.operator == operator]
 
     def _all(self) -> Iterator[Run]:
         for runs in self.runs.values():
@@ -179,6 +203,7 @@ class Manifest:
             "holds": [hold.pack() for hold in self.holds],
             "placement": {operator: list(owner) for operator, owner in self.placement.items()},
             "nodes": self.nodes,
+            "seen": dict(self.seen),
         }
 
     @staticmethod
@@ -186,4 +211,4 @@ class Manifest:
         runs = {Place.parse(p): tuple(Run.unpack(r) for r in rs) for p, rs in raw["runs"].items()}
         holds = tuple(Hold.unpack(h) for h in raw["holds"])
         placement = {operator: tuple(owner) for operator, owner in raw["placement"].items()}
-        return Manifest(raw["version"], raw["tick"], runs, holds, placement, raw["nodes"])
+        return Manifest(raw["version"], raw["tick"], runs, holds, placement, raw["nodes"], raw["seen"])

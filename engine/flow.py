@@ -1,0 +1,188 @@
+"""The plan as the tasks see it: stages of operators, their sides, and which column comes from where.
+
+`compile_flow` turns a plan into plain values that travel to workers. A stage is what runs between two
+shuffles: every operator in it gets its rows from the exchange before it, or from a fused child in the
+same task. Nothing here runs anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from engine.operators.multi_join import HASH, Limit
+from engine.plan.tree import Exchange, Join, Plan, Scan, Union, inputs_below
+from engine.query.model import Bound, Field, JoinQuery, key_id, time_id
+from engine.query.types import arrow_type
+
+_EXACT = {"tinyint", "smallint", "int", "bigint", "date", "timestamp", "timestamp_ntz", "boolean"}
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """One input of an operator. `columns` in state, after the hash: the operator's key first."""
+
+    columns: tuple[Field, ...]
+    times: tuple[str, ...]  # event time columns among them
+    aliases: tuple[str, ...]  # base inputs below
+    fused: int | None = None  # number of the operator in the same stage that feeds it
+
+    def schema(self) -> pa.Schema:
+        """Of a sorted batch."""
+        columns = [(f.name, arrow_type(f.type)) for f in self.columns]
+        return pa.schema([(HASH, pa.uint64()), *columns])
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Where an operator's results go: a side of another operator."""
+
+    op: int
+    side: int
+
+
+@dataclass(frozen=True, slots=True)
+class Op:
+    """One stateful operator. Operators are numbered bottom-up over the plan."""
+
+    id: str
+    number: int
+    stage: int  # 0: straight after the first exchange
+    sides: tuple[Side, ...]
+    keys: int
+    groups: int
+    exact_hash: bool
+    limits: tuple[Limit, ...]
+    wanted: tuple[tuple[str, ...], ...]  # of each side, for the result
+    target: Target | None  # None: the sink
+    merge_span_us: int | None  # runs longer than this in time are not merged further
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """One scan: which side of which operator it feeds. `base` numbers the inputs of the query."""
+
+    op: int
+    side: int
+    base: int
+    scan: Scan
+    time: str | None  # its event time among the side's columns
+
+
+@dataclass(frozen=True, slots=True)
+class Flow:
+    """All operators and scans. `stages` says how many exchanges there are in a row."""
+
+    ops: tuple[Op, ...]
+    sources: tuple[Source, ...]
+
+    @property
+    def stages(self) -> int:
+        return 1 + max(op.stage for op in self.ops)
+
+    @property
+    def root(self) -> Op:
+        return self.ops[-1]
+
+
+def compile_flow(plan: Plan, query: JoinQuery, *, exact: bool = True) -> Flow:
+    """The flow of a plan. `exact=False`: no hash is trusted to stand for its key (tests)."""
+    joins = plan.joins
+    number = {join.id: n for n, join in enumerate(joins)}
+    ops: list[Op] = []
+    sources: list[Source] = []
+    for join in joins:
+        sides = tuple(_side(join, child, query, number) for child in join.children)
+        ops.append(_op(join, number, sides, ops, joins, query, plan, exact))
+        for at, child in enumerate(join.children):
+            sources += _sources(ops[-1], at, child, query)
+    return Flow(tuple(ops), tuple(sources))
+
+
+def _op(join: Join, number: dict[str, int], sides: tuple[Side, ...], before: list[Op],
+        joins: Sequence[Join], query: JoinQuery, plan: Plan, exact: bool) -> Op:
+    kinds = [f.type for f in join.key]
+    wanted = _needed(join, query, plan)
+    spans = [bound.us for bound in join.bounds]
+    return Op(
+        id=join.id, number=number[join.id], stage=_stage(join, before), sides=sides,
+        keys=len(join.key), groups=join.groups, exact_hash=exact and len(kinds) == 1 and kinds[0] in _EXACT,
+        limits=tuple(_limit(b, sides, query) for b in join.bounds),
+        wanted=_owned(sides, wanted, join), target=_target(join, joins, number),
+        merge_span_us=max(1, max(spans) // 8) if spans else None)
+
+
+def _stage(join: Join, before: list[Op]) -> int:
+    """After every child's exchange: a fused child is in the same stage."""
+    at = 0
+    for child in join.children:
+        if isinstance(child.child, Join):
+            below = next(op for op in before if op.id == child.child.id)
+            at = max(at, below.stage + (0 if child.fused else 1))
+    return at
+
+
+def _side(join: Join, child: Exchange, query: JoinQuery, number: dict[str, int]) -> Side:
+    aliases = tuple(i.alias for i in inputs_below(child.child))
+    fused = number[child.child.id] if child.fused and isinstance(child.child, Join) else None
+    have = child.child.columns if isinstance(child.child, Join) else _scanned(child.child)
+    keys = [f.name for f in join.key]
+    columns = (*join.key, *(f for f in have if f.name not in keys))
+    timed = {time_id(query.inputs[i].alias) for b in join.bounds for i in (b.early, b.late)}
+    mine = tuple(f.name for f in columns if f.name in timed)
+    return Side(columns, mine, aliases, fused)
+
+
+def _scanned(node: Scan | Union) -> tuple[Field, ...]:
+    """What a scan hands on: its key classes, its time, its payload."""
+    given, first = node.input, node if isinstance(node, Scan) else node.children[0]
+    kinds = {f.name: f.type for f in first.stream.fields}
+    keys = [Field(key_id(part.number), part.type) for part in given.keys]
+    times = [Field(time_id(given.alias), kinds[given.time])] if given.time else []
+    return (*keys, *times, *(Field(given.column_id(f.name), f.type) for f in given.payload))
+
+
+def _limit(bound: Bound, sides: tuple[Side, ...], query: JoinQuery) -> Limit:
+    early, late = query.inputs[bound.early].alias, query.inputs[bound.late].alias
+    side = {alias: n for n, s in enumerate(sides) for alias in s.aliases}
+    return Limit(side[early], time_id(early), side[late], time_id(late), bound.us)
+
+
+def _needed(join: Join, query: JoinQuery, plan: Plan) -> set[str] | None:
+    """The result's columns that somebody needs; None: all (an expression may use any)."""
+    if join is not plan.root.child:
+        return {f.name for f in join.columns}
+    if query.where is None and all(o.source for o in query.outputs):
+        return {o.source for o in query.outputs if o.source}
+    return None
+
+
+def _owned(sides: tuple[Side, ...], wanted: set[str] | None, join: Join) -> tuple[tuple[str, ...], ...]:
+    """Each wanted column from the first side that has it."""
+    taken: set[str] = set()
+    out = []
+    for side in sides:
+        mine = [f.name for f in side.columns if (wanted is None or f.name in wanted) and f.name not in taken]
+        taken.update(mine)
+        out.append(tuple(mine))
+    return tuple(out)
+
+
+def _target(join: Join, joins: Sequence[Join], number: dict[str, int]) -> Target | None:
+    for parent in joins:
+        for at, child in enumerate(parent.children):
+            if isinstance(child.child, Join) and child.child.id == join.id:
+                return Target(number[parent.id], at)
+    return None
+
+
+def _sources(op: Op, at: int, child: Exchange, query: JoinQuery) -> list[Source]:
+    if isinstance(child.child, Join):
+        return []
+    scans = (child.child,) if isinstance(child.child, Scan) else child.child.children
+    base = next(n for n, i in enumerate(query.inputs) if i.alias == scans[0].input.alias)
+    alias = scans[0].input.alias
+    time = time_id(alias) if scans[0].input.time else None
+    return [Source(op.number, at, base, scan, time) for scan in scans]

@@ -1,0 +1,143 @@
+"""From sources to batches: one streaming DataFrame for all inputs, and its rows as columns again.
+
+Inputs differ in their columns; Spark wants one schema. So every row has its input's number, the path of
+a file (where the task is to read it), and slots that columns of one type share. What happens to the rows
+then is exchange.py's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import reduce
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from engine.flow import Flow, Side, Source
+from engine.query.model import Field, JoinInput, key_id, time_id
+from engine.query.types import arrow_type
+from engine.sources.native import is_native, read_native
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """How one source travels: its columns in state, and where they are in the union's rows."""
+
+    number: int
+    alias: str
+    op: int
+    side: int
+    columns: tuple[Field, ...]  # the operator's key first
+    keys: int
+    needed: tuple[str, ...]  # key classes and time: rows without are set aside
+    time: str | None
+    native: tuple[str, ...] | None  # the file's columns, when the task reads the file
+    fields: tuple[Field, ...]  # the stream's declared columns
+    slots: tuple[int, ...]  # of each column, when Spark reads
+
+    def schema(self, first: str | None = None) -> pa.Schema:
+        """Of the columns, after a hash column named `first` if there is one."""
+        columns = [(f.name, arrow_type(f.type)) for f in self.columns]
+        return pa.schema([(first, pa.uint64()), *columns] if first else columns)
+
+
+@dataclass(frozen=True, slots=True)
+class Union:
+    """The one schema of all sources: `input`, `path`, and slots."""
+
+    layouts: tuple[Layout, ...]
+    slots: tuple[str, ...]  # Spark type of each
+
+
+def lay_out(flow: Flow) -> Union:
+    """Decide how each source travels."""
+    slots: list[str] = []
+    layouts = []
+    for number, source in enumerate(flow.sources):
+        op, given = flow.ops[source.op], source.scan.input
+        side = op.sides[source.side]
+        native = _native(source, side)
+        used = set[int]()
+        mine = () if native else tuple(_slot(f.type, slots, used) for f in side.columns)
+        needed = [key_id(part.number) for part in given.keys] + ([source.time] if source.time else [])
+        layouts.append(Layout(number, given.alias, source.op, source.side, side.columns, op.keys,
+                              tuple(needed), source.time, native, source.scan.stream.fields, mine))
+    return Union(tuple(layouts), tuple(slots))
+
+
+def _native(source: Source, side: Side) -> tuple[str, ...] | None:
+    """The file's columns, if the columnar reader can do without Spark SQL."""
+    given = source.scan.input
+    if given.where is not None or given.exprs or not is_native(source.scan.stream):
+        return None
+    plain = {key_id(part.number): part.column for part in given.keys}
+    names = [plain.get(f.name, _column(f.name, given)) for f in side.columns]
+    return tuple(name for name in names if name) if all(names) else None
+
+
+def _column(name: str, given: JoinInput) -> str | None:
+    """The stream's column behind a column of the joined row, key classes aside."""
+    if name == time_id(given.alias):
+        return given.time
+    return next((f.name for f in given.payload if given.column_id(f.name) == name), None)
+
+
+def _expr(name: str, given: JoinInput) -> str:
+    """Spark SQL for a column of the joined row."""
+    for part in given.keys:
+        if key_id(part.number) == name:
+            return part.expr
+    column = _column(name, given) or ""
+    at = next((n for n, f in enumerate(given.payload) if given.column_id(f.name) == name), None)
+    if given.exprs and at is not None:
+        return given.exprs[at]
+    return "`" + column.replace("`", "``") + "`"
+
+
+def _slot(kind: str, slots: list[str], used: set[int]) -> int:
+    """A slot of this type that the source does not use yet."""
+    free = [i for i, have in enumerate(slots) if have == kind and i not in used]
+    if not free:
+        slots.append(kind)
+        free = [len(slots) - 1]
+    used.add(free[0])
+    return free[0]
+
+
+def streaming_union(spark: SparkSession, flow: Flow, union: Union) -> DataFrame:
+    """All sources as one streaming DataFrame; filters and projections run in Spark SQL."""
+    pairs = zip(flow.sources, union.layouts, strict=True)
+    parts = [_select(spark, source, layout, union) for source, layout in pairs]
+    return reduce(lambda a, b: a.unionAll(b), parts)
+
+
+def _select(spark: SparkSession, source: Source, layout: Layout, union: Union) -> DataFrame:
+    from engine.sources.files import open_file_list, open_stream
+
+    given, native = source.scan.input, layout.native is not None
+    rows = open_file_list(spark, source.scan.stream) if native else open_stream(spark, source.scan.stream)
+    if given.where:
+        rows = rows.where(given.where)
+    exprs = {slot: _expr(f.name, given) for slot, f in zip(layout.slots, layout.columns, strict=False)}
+    columns = [f"cast({layout.number} as tinyint) as input",
+               f"{'path' if native else 'cast(null as string)'} as path"]
+    columns += [f"cast({exprs.get(n, 'null')} as {kind}) as s{n}" for n, kind in enumerate(union.slots)]
+    return rows.selectExpr(*columns)
+
+
+def read(layout: Layout, rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    """The source's columns, in state's order, of rows of the union."""
+    schema = layout.schema()
+    if layout.native is None:
+        yield pa.RecordBatch.from_arrays([rows.column(2 + slot) for slot in layout.slots], schema=schema)
+        return
+    for path in rows.column(1).to_pylist():
+        table = read_native(path, list(dict.fromkeys(layout.native)), layout.fields).combine_chunks()
+        for part in table.to_batches():
+            columns = [part.column(name) for name in layout.native]
+            fitting = [c if c.type == f.type else c.cast(f.type) for c, f in zip(columns, schema, strict=True)]
+            yield pa.RecordBatch.from_arrays(fitting, schema=schema)

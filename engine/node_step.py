@@ -1,0 +1,206 @@
+"""One stateful operator on one node in one tick: take rows in, join them, keep them, tell what happened.
+
+Written for every join alike; what a join computes is in operators/. Files are written here through
+state/files.py and sinks; which of them count is decided by the driver's commit.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from engine.columns import Longs, bare, concat, row_bytes
+from engine.flow import Op
+from engine.hashing import group_of, group_offsets, hash_keys
+from engine.operators import multi_join
+from engine.operators.multi_join import View, hashes
+from engine.query.model import JoinQuery, OutputColumn
+from engine.query.post import evaluate, output_schema
+from engine.sinks import ResultWriter, StagedFile
+from engine.state import files
+from engine.state.files import Clock, Fresh
+from engine.state.model import Change, Hold, Runs, Segment
+from engine.state.stats import by_group
+
+if TYPE_CHECKING:
+    from engine.stage import StepPlan
+
+_GROUP = "$g"
+Staged = list[Any]  # a StagedFile as JSON
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """Held rows to take in now: these groups of this file."""
+
+    side: int
+    segment: Segment
+    groups: tuple[int, ...]
+
+
+@dataclass(slots=True)
+class Tally:
+    """What happened to the node's groups in this tick."""
+
+    rows_in: Longs
+    bytes_in: Longs
+    rows_out: Longs
+
+
+class NodeStep:
+    """An operator's step on a node. `run` yields results for the operator above; the root's go to the sink."""
+
+    def __init__(self, plan: StepPlan, op: Op, node: int) -> None:
+        self.plan, self.op, self.node = plan, op, node
+        self.tiers, self.fresh = plan.tiers[op.id], Fresh(plan.version, node)
+        self.runs: tuple[Runs, ...] = plan.runs.get((op.id, node), ((),) * len(op.sides))
+        self.tally = Tally(*(np.zeros(op.groups, dtype=np.int64) for _ in range(3)))
+        self.head: dict[str, Any] = {}
+        self.worked = False
+
+    def run(self, deltas: Mapping[int, list[pa.RecordBatch]],
+            held: Mapping[int, list[pa.RecordBatch]]) -> Iterator[pa.RecordBatch]:
+        """Do it all; `head` and `tally` say what was done."""
+        cpu, wall = time.process_time(), time.perf_counter()
+        holds = [h for side, piles in held.items() if piles for h in self._hold(side, piles)]
+        ordered = [self._delta(side, deltas.get(side, [])) for side in range(len(self.op.sides))]
+        staged: list[Staged] = []
+        if any(ordered):
+            yield from self._join(ordered, staged)
+        changes = self._insert(ordered)
+        rows_in = int(self.tally.rows_in.sum())
+        self.worked = bool(holds or changes or self.plan.releases.get((self.op.id, self.node)))
+        self._dawdle(rows_in)
+        self.head = {
+            "taken": [d.num_rows if d else 0 for d in ordered], "rows_in": rows_in, "rows_out": int(self.tally.rows_out.sum()),
+            "cpu_s": time.process_time() - cpu, "wall_s": time.perf_counter() - wall,
+            "changes": {i: [c.kept, [r.pack() for r in c.added]] for i, c in changes.items()},
+            "holds": [hold.pack() for hold in holds], "staged": staged,
+        }
+
+    def hashed(self, batch: pa.RecordBatch, above: Op) -> pa.RecordBatch:
+        """Results for an operator in this very task: hashed and sorted as an exchange would."""
+        marks = hash_keys(batch.columns[: above.keys], self.plan.routes[above.number].mask)
+        names = [multi_join.HASH, *batch.schema.names]
+        return files.sort_batch(pa.RecordBatch.from_arrays([pa.array(marks), *batch.columns], names=names))
+
+    def _delta(self, side: int, fresh: list[pa.RecordBatch]) -> pa.RecordBatch | None:
+        """A side's rows of this tick in hash order, released ones first."""
+        piles = [p for p in (*self._released(side), *fresh) if p.num_rows]
+        if not piles:
+            return None
+        delta = piles[0] if len(piles) == 1 else files.sort_batch(concat(piles))
+        starts = group_offsets(hashes(delta), self.op.groups)
+        self.tally.rows_in += np.diff(starts)
+        self.tally.bytes_in += row_bytes(delta, starts)
+        return delta
+
+    def _released(self, side: int) -> Iterator[pa.RecordBatch]:
+        for release in self.plan.releases.get((self.op.id, self.node), ()):
+            if release.side == side:
+                batch = files.read(self.tiers.durable, release.segment)
+                starts = group_offsets(hashes(batch), self.op.groups)
+                for g in release.groups:
+                    yield batch.slice(starts[g], starts[g + 1] - starts[g])
+
+    def _join(self, deltas: Sequence[pa.RecordBatch | None], staged: list[Staged]) -> Iterator[pa.RecordBatch]:
+        """Each side's delta against the others' runs, and the deltas of the sides before it."""
+        views = [[files.view(run, self.tiers) for run in mine] for mine in self.runs]
+        out = _Sink(self.plan, self.op, self.node) if self.op.target is None else None
+        try:
+            for source, delta in enumerate(deltas):
+                if delta is None:
+                    continue
+                for chunk in self._probe(delta, source, views):
+                    ids = group_of(chunk.hashes, self.op.groups)
+                    if out is not None:
+                        ids, counts = out.take(chunk, ids)
+                        self.tally.rows_out += by_group(ids, counts, self.op.groups)
+                    else:
+                        self.tally.rows_out += by_group(ids, chunk.counts, self.op.groups)
+                        yield joined(chunk, self.op)
+                views[source].append(View([delta]))
+            if out is not None:
+                staged += out.close()
+        except BaseException:
+            if out is not None:
+                out.writer.abort()
+            raise
+
+    def _probe(self, delta: pa.RecordBatch, source: int, views: list[list[View]]) -> Iterator[multi_join.Chunk]:
+        return multi_join.probe(delta, source, views, keys=self.op.keys, exact_hash=self.op.exact_hash,
+                                wanted=self.op.wanted, limits=self.op.limits)
+
+    def _insert(self, deltas: Sequence[pa.RecordBatch | None]) -> dict[int, Change]:
+        clocks = [Clock(side.times, self.op.merge_span_us) for side in self.op.sides]
+        return {
+            i: files.insert(self.runs[i], delta, self.tiers, self.fresh, clocks[i])
+            for i, delta in enumerate(deltas)
+            if delta is not None
+        }
+
+    def _hold(self, side: int, piles: list[pa.RecordBatch]) -> Iterator[Hold]:
+        """Write rows that have to wait into the hold buffer."""
+        batch = files.sort_batch(concat(piles))
+        tiers = replace(self.tiers, segment_bytes_max=1 << 40)
+        (segment,) = files.write_run(batch, tiers, self.fresh, [tiers.durable])
+        counts = np.diff(group_offsets(hashes(batch), self.op.groups))
+        at = np.flatnonzero(counts)
+        times = Clock(self.op.sides[side].times).of(batch)
+        yield Hold(self.op.id, side, segment, tuple(at.tolist()), tuple(counts[at].tolist()), times)
+
+    def _dawdle(self, rows: int) -> None:
+        """A node made slow on purpose (experiments) sleeps here."""
+        if pace := self.plan.slow.get(self.node):
+            time.sleep(pace * rows / 1000)
+
+
+def joined(chunk: multi_join.Chunk, op: Op) -> pa.RecordBatch:
+    """A chunk's columns, by their ids in the joined row."""
+    arrays = [column for batch in chunk.columns for column in batch.columns]
+    names = [name for mine in op.wanted for name in mine]
+    return pa.RecordBatch.from_arrays(arrays, names=names) if names else bare(chunk.rows)
+
+
+class _Sink:
+    """The root's results: projected, filtered, and written to a staged file."""
+
+    def __init__(self, plan: StepPlan, op: Op, node: int) -> None:
+        self.op, self.query = op, plan.query
+        self.schema = output_schema(plan.query)
+        self.plain = self.query.where is None and all(o.source for o in self.query.outputs)
+        self.counted = _counted(self.query)
+        self.writer = ResultWriter(plan.sink, plan.version, node, self.schema, compression=plan.compression)
+
+    def take(self, chunk: multi_join.Chunk, ids: Longs) -> tuple[Longs, Longs]:
+        """Write a chunk; how many rows of it each group has in the end (groups may repeat)."""
+        rows = joined(chunk, self.op)
+        if self.plain:
+            arrays = [rows.column(o.source) for o in self.query.outputs]
+            self.writer.write(pa.RecordBatch.from_arrays(arrays, schema=self.schema))
+            return ids, chunk.counts
+        group = pa.array(np.repeat(ids, chunk.counts).astype(np.int32))
+        table = pa.Table.from_arrays([*rows.columns, group], names=[*rows.schema.names, _GROUP])
+        done = evaluate(table, self.counted)
+        counts = pc.value_counts(done.column(_GROUP).combine_chunks())
+        ids, totals = (counts.field(i).to_numpy(zero_copy_only=False).astype(np.int64) for i in (0, 1))
+        self.writer.write(done.drop_columns([_GROUP]).cast(self.schema))
+        return ids, totals
+
+    def close(self) -> list[Staged]:
+        return [s for s in [staged_file(self.writer.close())] if s]
+
+
+def _counted(query: JoinQuery) -> JoinQuery:
+    """The query with one more output: the group of each result."""
+    return replace(query, outputs=(*query.outputs, OutputColumn(_GROUP, "int", source=_GROUP)))
+
+
+def staged_file(file: StagedFile | None) -> Staged | None:
+    return [file.tmp, file.final, file.rows, file.bytes] if file else None

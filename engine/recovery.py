@@ -1,0 +1,91 @@
+"""Going on from a checkpoint: finish what the last commits had to do, drop what never counted, settle in.
+
+Called once, before the first tick, under the checkpoint's lock. The log itself is state/commits.py.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import TYPE_CHECKING
+
+from engine.arrow_map import map_in_arrow
+from engine.errors import CheckpointError
+from engine.rehome import REHOMED, Rehome, RehomePlan
+from engine.state.model import Change, Manifest, Place, Run
+from engine.state.stats import GroupStats
+from engine.tick import EVERYBODY, Outcome, Ticker, Totals, staged_of
+
+if TYPE_CHECKING:
+    from engine.flow import Op
+    from engine.state.commits import Commit
+
+
+def recover(ticker: Ticker) -> None:
+    """Bring a fresh ticker to where the last commit left off."""
+    found = ticker.log.recover()
+    ticker.manifest = found.manifest
+    since = 0
+    if found.stats is not None:
+        ticker.stats.update({op: GroupStats.unpack(raw) for op, raw in found.stats["groups"].items()})
+        ticker.totals, since = Totals(**found.stats["totals"]), found.stats["version"]
+    for commit in found.tail:
+        if commit.version > since:
+            ticker.count(commit)
+    _finish(ticker, found.tail)
+    _check_durable(ticker)
+    ticker.sweep()
+    _settle(ticker)
+    ticker.step(ticker.control(ticker.spark), ticker.step_plan(EVERYBODY, ticker.manifest))
+
+
+def _finish(ticker: Ticker, tail: tuple[Commit, ...]) -> None:
+    """Publish what was committed."""
+    ticker.sink.recover([(c.version, staged_of(c, "results")) for c in tail])
+    for name, side in ticker.sides.items():
+        side.recover([(c.version, staged_of(c, name)) for c in tail])
+
+
+def _check_durable(ticker: Ticker) -> None:
+    folder = ticker.setup.folders.durable
+    for name, size in _sizes(ticker.manifest).items():
+        path = os.path.join(folder, name)
+        have = os.path.getsize(path) if os.path.exists(path) else -1
+        if have != size:
+            what = "state file is missing" if have < 0 else f"state file has {have} bytes instead of {size}"
+            raise CheckpointError(what, where=path,
+                                  hint="Restore the checkpoint from a copy, or start with a new one.")
+
+
+def _sizes(manifest: Manifest) -> dict[str, int]:
+    runs = [run for runs in manifest.runs.values() for run in runs]
+    sizes = {s.file: s.bytes for run in runs for s in run.durable}
+    return sizes | {hold.segment.file: hold.segment.bytes for hold in manifest.holds}
+
+
+def _settle(ticker: Ticker) -> None:
+    """Give every group a node: as it was, or anew where the number of nodes is another one."""
+    plan, manifest = ticker.setup.plan, ticker.manifest
+    if manifest.nodes == plan.nodes:
+        return
+    changes: dict[Place, Change] = {}
+    for op in ticker.setup.flow.ops:
+        if any(runs for place, runs in manifest.runs.items() if place.operator == op.id):
+            changes |= _rehome(ticker, op, next(j.placement for j in plan.joins if j.id == op.id))
+    placement = {join.id: join.placement for join in plan.joins}
+    ticker.commit(Outcome({}, changes, [], {}, {}, {}, {}), None, EVERYBODY, placement=placement)
+
+
+def _rehome(ticker: Ticker, op: Op, placement: tuple[int, ...]) -> dict[Place, Change]:
+    """The operator's groups on their new nodes."""
+    nodes, runs = ticker.setup.plan.nodes, ticker.manifest.runs
+    mine = {place: some for place, some in runs.items() if place.operator == op.id}
+    everything = tuple(
+        tuple(run for place, some in mine.items() if place.input == i for run in some)
+        for i in range(len(op.sides)))
+    plan = RehomePlan(ticker.manifest.version + 1, ticker.setup.tiers[op.id], placement, everything,
+                      tuple(side.times for side in op.sides))
+    rows = map_in_arrow(ticker.control(ticker.spark).repartition(nodes, "token"), Rehome(plan), REHOMED)
+    gone = {place: Change(0, ()) for place in mine}
+    return gone | {Place(op.id, row.node, i): Change(0, (Run.unpack(raw),))
+                   for row in rows.collect() for i, raw in enumerate(json.loads(row.runs)) if raw}

@@ -1,0 +1,185 @@
+"""A node's part of a tick between two shuffles, called by Spark in a Python worker.
+
+A stage takes the rows routed to its node, runs its operators (operator.py), routes their results on to
+the next stage, and lets pass what is not for it. Rows with a null key and late rows are written to their
+side outputs here. It decides nothing, and nothing counts until the driver commits the reports.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from engine.columns import concat
+from engine.errors import SpillwayError
+from engine.exchange import CONTROL, DELTA, HELD, LATE, NULL_KEY, REPORT, SEEN, Route, packed_bytes, unpack
+from engine.flow import Flow
+from engine.ingest import Layout
+from engine.node_step import NodeStep, Release, Staged, Tally, staged_file
+from engine.query.model import JoinQuery
+from engine.sinks import ResultWriter
+from engine.state import files
+from engine.state.files import Tiers
+from engine.state.model import Runs
+from engine.state.stats import GroupDelta, sparse
+
+SIDE_KINDS = {NULL_KEY: "null_keys", LATE: "late"}
+
+
+@dataclass(frozen=True, slots=True)
+class StepPlan:
+    """All that nodes have to know for one tick."""
+
+    version: int
+    flow: Flow
+    tiers: Mapping[str, Tiers]  # by operator
+    query: JoinQuery
+    layouts: tuple[Layout, ...]
+    routes: Mapping[int, Route]
+    runs: Mapping[tuple[str, int], tuple[Runs, ...]]  # by operator and node
+    sink: str
+    compression: str
+    sides: str  # folder of the side outputs
+    releases: Mapping[tuple[str, int], tuple[Release, ...]] = field(default_factory=dict)
+    slow: Mapping[int, float] = field(default_factory=dict)  # tests: seconds per 1000 rows
+
+
+Parts = dict[tuple[int, int, int], list[pa.RecordBatch]]  # (operator, side, kind) -> batches
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """The function that Spark maps over each node's partition."""
+
+    plan: StepPlan
+    number: int
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        try:
+            yield from self._run(batches)
+        except SpillwayError as error:
+            raise RuntimeError(error.encode()) from error
+        except OSError as error:
+            raise RuntimeError(files.write_error(str(error.filename), error).encode()) from error
+
+    def _run(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        parts: Parts = {}
+        nodes: set[int] = set()
+        for batch in batches:
+            passing = []
+            for row in range(batch.num_rows):
+                token, node, op, side, kind = (batch.column(n)[row].as_py() for n in range(5))
+                if not self._for_me(op, kind):
+                    passing.append(row)
+                    continue
+                nodes.add(node)
+                if kind == CONTROL:
+                    if self.number + 1 < self.plan.flow.stages:
+                        passing.append(row)
+                    continue
+                parts.setdefault((op, side, kind), []).append(unpack(batch.column(5)[row]))
+            if passing:
+                yield batch.take(pa.array(passing))
+        if len(nodes) > 1:
+            raise SpillwayError(f"one partition holds rows of nodes {sorted(nodes)}", where="exchange",
+                                hint="This is a defect: please report it.")
+        for node in nodes:
+            yield from _Work(self.plan, self.number, node).run(parts)
+
+    def _for_me(self, op: int, kind: int) -> bool:
+        if kind in (REPORT, SEEN):
+            return False
+        return kind == CONTROL or kind in SIDE_KINDS or self.plan.flow.ops[op].stage == self.number
+
+
+class _Work:
+    """One node in one stage."""
+
+    def __init__(self, plan: StepPlan, number: int, node: int) -> None:
+        self.plan, self.number, self.node = plan, number, node
+        self.fused: dict[tuple[int, int], list[pa.RecordBatch]] = {}
+
+    def run(self, parts: Parts) -> Iterator[pa.RecordBatch]:
+        """Results for the stages to come, and a report for each operator."""
+        plan = self.plan
+        aside = self._set_aside(parts)
+        for op in plan.flow.ops:
+            if op.stage != self.number:
+                continue
+            step = NodeStep(plan, op, self.node)
+            deltas = {n: [*parts.get((op.number, n, DELTA), []), *self.fused.get((op.number, n), [])]
+                      for n in range(len(op.sides))}
+            held = {n: parts.get((op.number, n, HELD), []) for n in range(len(op.sides))}
+            for batch in step.run(deltas, held):
+                yield from self._send(step, batch)
+            if step.worked or aside:
+                yield self._report(op.number, step.head | {"aside": aside}, step.tally)
+                aside = []
+
+    def _send(self, step: NodeStep, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        """An operator's results to the side that they are for: in this task, or over the next exchange."""
+        target = step.op.target
+        assert target is not None
+        above = self.plan.flow.ops[target.op]
+        side = above.sides[target.side]
+        ordered = batch.select([f.name for f in side.columns])
+        if side.fused is not None:
+            self.fused.setdefault((target.op, target.side), []).append(step.hashed(ordered, above))
+            return
+        yield from self.plan.routes[target.op].send(target.side, ordered, above.keys, side.schema())
+
+    def _set_aside(self, parts: Parts) -> list[list[Any]]:
+        """Rows that join nothing, or came too late, go to their side outputs: [kind, input, rows, files]."""
+        out = []
+        for (number, side, kind), piles in parts.items():
+            if kind not in SIDE_KINDS or not piles:
+                continue
+            layout, batch = self.plan.layouts[number], concat(piles)
+            folder = os.path.join(self.plan.sides, SIDE_KINDS[kind], layout.alias)
+            os.makedirs(folder, exist_ok=True)
+            table = pa.Table.from_batches([batch]).rename_columns(_plain_names(layout))
+            name = self.node * len(self.plan.layouts) + number
+            writer = ResultWriter(folder, self.plan.version, name, table.schema)
+            writer.write(table)
+            out.append([SIDE_KINDS[kind], layout.alias, batch.num_rows, staged_file(writer.close())])
+            del side
+        return out
+
+    def _report(self, op: int, head: dict[str, Any], tally: Tally) -> pa.RecordBatch:
+        delta = sparse(tally.rows_in, tally.bytes_in, tally.rows_out)
+        arrays = np.concatenate([delta.groups, delta.rows_in, delta.bytes_in, delta.rows_out]).tobytes()
+        body = json.dumps(head).encode() + b"\0" + arrays
+        token = self.plan.routes[op].tokens[self.node]
+        return packed_bytes(token, self.node, op, 0, REPORT, pa.py_buffer(body))
+
+
+def parse_report(body: bytes) -> tuple[dict[str, Any], GroupDelta]:
+    """What `_report` packed."""
+    head, _, arrays = body.partition(b"\0")
+    return json.loads(head), GroupDelta(*np.frombuffer(arrays, dtype=np.int64).reshape(4, -1))
+
+
+def _plain_names(layout: Layout) -> list[str]:
+    """The side output's column names: as in the stream, as far as they are columns of it."""
+    names = [name.removeprefix(f"{layout.alias}.").removeprefix("@") for name in
+             (f.name for f in layout.columns)]
+    known = list(layout.native) if layout.native else names
+    return [f"key_{n[1:]}" if n.startswith("$") else n for n in _distinct(known)]
+
+
+def _distinct(names: list[str]) -> list[str]:
+    seen: dict[str, int] = {}
+    out = []
+    for name in names:
+        seen[name] = seen.get(name, 0) + 1
+        out.append(name if seen[name] == 1 else f"{name}_{seen[name]}")
+    return out
+
+
+__all__ = ["Release", "Stage", "Staged", "StepPlan", "parse_report"]

@@ -1,0 +1,92 @@
+"""Event time: watermarks of inputs, what they mean further up the tree, and which runs they end.
+
+A watermark is a promise: no row to come is older. Per input it is the greatest time seen in earlier
+ticks less the stream's delay; rows that break it are late. Pure; the driver calls it between ticks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from engine.flow import Flow, Op
+from engine.operators.multi_join import Limit
+from engine.state.model import Hold, Manifest, Place, Run
+
+NEVER = -(1 << 62)
+Fronts = Mapping[str, int]  # event time column -> no row to come is older; missing: nothing is known
+
+
+def watermarks(seen: Mapping[str, int], delays_us: Mapping[str, int], idle: Iterable[str] = ()) -> dict[str, int]:
+    """Each input's watermark. An idle input does not hold the others back: it takes the least of the rest."""
+    quiet = set(idle)
+    marks = {alias: at - delays_us.get(alias, 0) for alias, at in seen.items()}
+    active = [mark for alias, mark in marks.items() if alias not in quiet]
+    missing = [alias for alias in delays_us if alias not in marks and alias not in quiet]
+    if not active or missing:
+        return marks
+    least = min(active)
+    return marks | {alias: max(marks.get(alias, least), least) for alias in quiet}
+
+
+def fronts(flow: Flow, marks: Mapping[str, int], holds: Iterable[Hold]) -> dict[tuple[int, int], dict[str, int]]:
+    """For each side of each operator: the least time of rows to come, held ones included."""
+    out: dict[tuple[int, int], dict[str, int]] = {}
+    waiting = list(holds)
+    for source in flow.sources:
+        if source.time and source.time[1:] in marks:
+            out[source.op, source.side] = {source.time: marks[source.time[1:]]}
+    for op in flow.ops:
+        for at, side in enumerate(op.sides):
+            mine = out.setdefault((op.number, at), {})
+            for hold in waiting:
+                if (hold.operator, hold.input) == (op.id, at):
+                    for name, (low, _) in zip(side.times, hold.times, strict=False):
+                        if name in mine:
+                            mine[name] = min(mine[name], low)
+        if op.target is not None:
+            out[op.target.op, op.target.side] = _above(op, [out[op.number, n] for n in range(len(op.sides))])
+    return out
+
+
+def _above(op: Op, below: list[dict[str, int]]) -> dict[str, int]:
+    """Times of results to come. Each has a new part on some side; seen from there, the windows say how
+    old the other parts can be."""
+    out: dict[str, int] = {}
+    for at, front in enumerate(below):
+        for name, own in front.items():
+            reach = [own]
+            for other in range(len(below)):
+                if other != at:
+                    known = [below[other][m.late] - m.us for m in op.limits
+                             if (m.early_side, m.early, m.late_side) == (at, name, other) and m.late in below[other]]
+                    reach.append(max(known, default=NEVER))
+            out[name] = min(reach)
+    return {name: front for name, front in out.items() if front > NEVER // 2}
+
+
+def expired(flow: Flow, manifest: Manifest, marks: Mapping[str, int]) -> dict[Place, list[str]]:
+    """Runs in which no row can meet a row to come."""
+    known = fronts(flow, marks, manifest.holds)
+    out: dict[Place, list[str]] = {}
+    ops = {op.id: op for op in flow.ops}
+    for place, runs in manifest.runs.items():
+        op = ops[place.operator]
+        if op.limits:
+            dead = [run.id for run in runs if _is_over(op, place.input, run, known)]
+            if dead:
+                out[place] = dead
+    return out
+
+
+def _is_over(op: Op, side: int, run: Run, known: Mapping[tuple[int, int], Fronts]) -> bool:
+    """Can no result to come have a part from this run? Such a result has a new part on some other side;
+    the run is over once a new part on any of them is too late for all of its rows."""
+    times = dict(zip(op.sides[side].times, run.times, strict=True))
+    others = [other for other in range(len(op.sides)) if other != side]
+    return all(_too_late(op.limits, side, other, times, known.get((op.number, other), {})) for other in others)
+
+
+def _too_late(limits: Iterable[Limit], side: int, other: int, times: Mapping[str, tuple[int, int]],
+              front: Fronts) -> bool:
+    return any(front.get(m.late, NEVER) - times[m.early][1] > m.us
+               for m in limits if (m.early_side, m.late_side) == (side, other))
