@@ -105,7 +105,7 @@ class Ticker:
         self.sides, self.ports = sides, ports
         self.manifest, self.totals = Manifest(), Totals()
         self.stats = {op.id: GroupStats(op.groups) for op in setup.flow.ops}
-        self.idle: set[str] = set()  # inputs that have been silent for long, by alias
+        self.arrived: dict[str, float] = dict.fromkeys(setup.delays_us(), time.monotonic())
 
     @property
     def placements(self) -> dict[str, tuple[int, ...]]:
@@ -126,6 +126,7 @@ class Ticker:
             if any(a.release for a in admissions.values()):
                 packed = packed.unionAll(self.control(rows.sparkSession))
         outcome = self.step(packed, plan)
+        self.arrived |= dict.fromkeys(outcome.seen, time.monotonic())
         commit = self.commit(outcome, batch, {g: a for g, a in admissions.items() if a.release}, expired=expired)
         self._publish(commit)
         report = self._report(outcome, batch, started, commit)
@@ -135,7 +136,13 @@ class Ticker:
 
     def marks(self) -> dict[str, int]:
         """The watermark of each input whose time matters."""
-        return watermarks.watermarks(self.manifest.seen, self.setup.delays_us(), self.idle)
+        return watermarks.watermarks(self.manifest.seen, self.setup.delays_us(), self._idle())
+
+    def _idle(self) -> set[str]:
+        """The inputs that have been silent for longer than they may hold the others back."""
+        now, patience = time.monotonic(), {s.scan.input.alias: s.scan.stream.idle_after_s for s in self.setup.flow.sources}
+        return {alias for alias, at in self.arrived.items()
+                if (limit := patience.get(alias)) is not None and now - at > limit}
 
     def _complete(self, operator: str, admission: Admission) -> Admission:
         """A group with rows still waiting keeps its new rows waiting: order inside a group stands."""
@@ -194,7 +201,9 @@ class Ticker:
             "rows_in": self._rows_in(outcome), "late_rows": outcome.aside.get("late", 0),
             "rows_out": int(outcome.deltas[root].rows_out.sum()) if root in outcome.deltas else 0,
             "null_key_rows": outcome.aside.get("null_keys", 0)}
-        seen = {**self.manifest.seen}
+        delays = self.setup.delays_us()
+        promised = {alias: mark + delays[alias] for alias, mark in self.marks().items()}
+        seen = {**self.manifest.seen, **promised}  # a promise made for an idle input is kept after a restart
         for alias, stamp in outcome.seen.items():
             seen[alias] = max(stamp, seen.get(alias, stamp))
         commit = Commit(self.manifest.version + 1, tick, outcome.changes, holds, outcome.staged, stats,
