@@ -7,8 +7,10 @@ between triggers held rows are let in, so that they do not wait for input that m
 from __future__ import annotations
 
 import json
+import os
 import re
 import signal
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -95,6 +97,9 @@ class QueryRun:
                 progress = self._stream(spark, ticker)
             except (PySparkException, Py4JError) as error:
                 raise explain(error) from error
+            folders.release(places)
+        if self.once and self._stop.is_set():
+            raise KeyboardInterrupt  # stopped in order, but not done
         return self._summary(ticker, progress)
 
     def _claim(self) -> CommitLog:
@@ -213,14 +218,15 @@ class QueryRun:
 
     @contextmanager
     def _signals(self) -> Iterator[None]:
-        """Ctrl-C and SIGTERM ask for a stop; a second Ctrl-C interrupts."""
+        """Ctrl-C and SIGTERM ask for a stop; a second Ctrl-C ends the process at once, as kill does."""
         if threading.current_thread() is not threading.main_thread():
             yield
             return
 
         def ask(number: int, frame: Any) -> None:
             if self._stop.is_set() and number == signal.SIGINT:
-                raise KeyboardInterrupt
+                os._exit(130)  # an exception here would only garble the conversation with the JVM
+            print("finishing the running tick", file=sys.stderr, flush=True)
             self.stop()
 
         before = {n: signal.signal(n, ask) for n in (signal.SIGINT, signal.SIGTERM)}

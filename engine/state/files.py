@@ -250,8 +250,7 @@ def sweep(folder: Path, keep: Iterable[str], *, version: int) -> int:
     dropped = 0
     for entry in os.scandir(folder):
         stem = entry.name.lstrip(".")
-        made = int(stem[:10]) if stem[:10].isdigit() else 0
-        if entry.name not in wanted and made <= version:
+        if stem[:10].isdigit() and entry.name not in wanted and int(stem[:10]) <= version:
             os.unlink(entry.path)
             dropped += 1
     return dropped

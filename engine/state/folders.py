@@ -13,6 +13,8 @@ from engine.errors import CheckpointError, SetupError
 from engine.state.files import write_error
 
 _HEADROOM = 64 << 20
+_PREFIX = f"spillway-{os.getuid()}-"
+_OWNER = ".owner"
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +39,27 @@ def prepare(checkpoint: Path, mem_dir: Path, need_bytes: int) -> Folders:
                               hint="Give this user write permission, or choose another checkpoint.")
     warning = _shortage(mem_dir, need_bytes)
     base = checkpoint / "memory" if warning else mem_dir
-    name = f"spillway-{os.getuid()}-{hashlib.sha256(str(checkpoint.resolve()).encode()).hexdigest()[:12]}"
-    return Folders(_private(base / name), durable, warning)
+    _clear_orphans(mem_dir)
+    name = _PREFIX + hashlib.sha256(str(checkpoint.resolve()).encode()).hexdigest()[:12]
+    memory = _private(base / name)
+    (memory / _OWNER).write_text(str(checkpoint.resolve()))
+    return Folders(memory, durable, warning)
+
+
+def release(folders: Folders) -> None:
+    """Give the memory back at an orderly end: the checkpoint has it all."""
+    shutil.rmtree(folders.memory, ignore_errors=True)
+
+
+def _clear_orphans(mem_dir: Path) -> None:
+    """Remove what killed queries left in memory, once their checkpoint is gone."""
+    for folder in mem_dir.glob(f"{_PREFIX}*"):
+        try:
+            owner = Path((folder / _OWNER).read_text())
+        except OSError:
+            continue
+        if not owner.exists():
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def _shortage(mem_dir: Path, need_bytes: int) -> str:
