@@ -1,31 +1,31 @@
 """What must not change across restarts: a plan's description, its hash, and what differs.
 
 Not in it, since state survives them: placement, number of nodes, sources' paths and options,
-the sink.
+`idle_after`, the sink. Watermarks are in it where windows need them: rows that a longer delay would
+still let in may belong with state that has expired.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
-from engine.plan.tree import Plan
-from engine.query.model import Field, JoinInput, StreamSpec
+from engine.plan.tree import Exchange, Join, Plan, Scan, Union
+from engine.query.model import Field, JoinInput, StreamSpec, key_id
 
-FORMAT = 1
+FORMAT = 2
 
 
 def describe(plan: Plan) -> dict[str, str]:
     """What state and results depend on, item by item, in plain words."""
-    join = plan.join
-    found = {"groups": str(join.groups), "join": " ⋈ ".join(i.alias for i in join.inputs)}
-    for exchange in join.children:
-        scan = exchange.child
-        found |= _stream(scan.stream) | _input(scan.input)
+    found = {"join": _tree(plan.root.child)}
+    for join in plan.joins:
+        found |= _operator(plan, join)
+    for scan in scans(plan.root.child):
+        found |= _stream(scan) | _input(scan)
     for number, output in enumerate(plan.root.outputs):
-        found[f"output {number}"] = \
-            f"{output.name} {output.type} = {output.expr or output.source}"
+        found[f"output {number}"] = f"{output.name} {output.type} = {output.expr or output.source}"
     found["outputs"] = str(len(plan.root.outputs))
     found["where"] = plan.root.where or "none"
     return found
@@ -53,20 +53,66 @@ def _difference(key: str, before: str | None, after: str | None) -> str:
     return f"{key} changed: {before} → {after}"
 
 
-def _stream(stream: StreamSpec) -> dict[str, str]:
+def scans(node: Join | Union | Scan) -> Iterator[Scan]:
+    """All sources below, left to right."""
+    if isinstance(node, Scan):
+        yield node
+        return
+    for child in node.children:
+        yield from scans(child.child if isinstance(child, Exchange) else child)
+
+
+def _tree(node: Join | Union | Scan) -> str:
+    if not isinstance(node, Join):
+        return node.input.alias
+    return "(" + " ⋈ ".join(_tree(child.child) for child in node.children) + ")"
+
+
+def _operator(plan: Plan, join: Join) -> dict[str, str]:
+    names = [given.alias for given in plan.inputs]
+    windows = [f"{names[b.late]} − {names[b.early]} ≤ {span(b.us)}" for b in join.bounds]
+    key = ", ".join(f"{part.name} {part.type}" for part in join.key)
+    return {
+        f"{join.id}: groups": str(join.groups),
+        f"{join.id}: key": key,
+        f"{join.id}: windows": ", ".join(windows) or "none",
+    }
+
+
+def _stream(scan: Scan) -> dict[str, str]:
+    stream: StreamSpec = scan.stream
     name = f"stream {stream.name}"
-    return {f"{name}: schema": columns(stream.fields), f"{name}: format": stream.format,
-            f"{name}: time": stream.time or "none"}
+    return {
+        f"{name}: schema": columns(stream.fields),
+        f"{name}: format": stream.format,
+        f"{name}: time": stream.time or "none",
+    }
 
 
-def _input(given: JoinInput) -> dict[str, str]:
-    name = f"input {given.alias}"
-    return {f"{name}: stream": given.stream,
-            f"{name}: key": ", ".join(f"{key.expr} {key.type}" for key in given.keys),
-            f"{name}: columns": columns(given.payload) or "none",
-            f"{name}: filter": given.where or "none"}
+def _input(scan: Scan) -> dict[str, str]:
+    given: JoinInput = scan.input
+    name = f"input {scan.id.removeprefix('scan-')}"
+    keys = ", ".join(f"{key_id(key.number)} = {key.expr} {key.type}" for key in given.keys)
+    found = {
+        f"{name}: stream": given.stream,
+        f"{name}: key": keys,
+        f"{name}: columns": columns(given.payload) or "none",
+        f"{name}: filter": given.where or "none",
+    }
+    if given.exprs:
+        found[f"{name}: columns are"] = ", ".join(given.exprs)
+    if given.time:
+        found[f"{name}: watermark"] = f"{given.time} − {scan.stream.watermark_s:g} s"
+    return found
 
 
 def columns(fields: tuple[Field, ...]) -> str:
     """Columns as DDL."""
     return ", ".join(f"{field.name} {field.type}" for field in fields)
+
+
+def span(us: int) -> str:
+    """A length of time in seconds, exactly."""
+    sign, rest = ("−", -us) if us < 0 else ("", us)
+    seconds, fraction = divmod(rest, 1_000_000)
+    return f"{sign}{seconds}{f'.{fraction:06}'.rstrip('0') if fraction else ''} s"

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from engine.plan.fingerprint import columns
-from engine.plan.tree import Exchange, MultiJoin, Plan, Project, Scan
-from engine.query.model import JoinInput, OutputColumn
+from engine.plan.fingerprint import columns, span
+from engine.plan.tree import Exchange, Join, Plan, Project, Scan, Union, inputs_below
+from engine.query.model import Bound, Field, JoinInput, OutputColumn, key_id, time_id
 
 NODES_SHOWN_MAX = 8
 
@@ -20,7 +20,7 @@ def render(plan: Plan) -> str:
 def _lines(plan: Plan) -> Iterator[str]:
     yield f"query {plan.name}: {_count(plan.nodes, 'node')}"
     yield f"└─ sink {plan.sink.format} {plan.sink.path}".rstrip()
-    yield from _indent(_project(plan.root), "   └─ ", "      ")
+    yield from _indent(_project(plan, plan.root), "   └─ ", "      ")
 
 
 def _indent(lines: Iterator[str], first: str, rest: str) -> Iterator[str]:
@@ -28,47 +28,81 @@ def _indent(lines: Iterator[str], first: str, rest: str) -> Iterator[str]:
         yield (rest if number else first) + line
 
 
-def _project(project: Project) -> Iterator[str]:
+def _project(plan: Plan, project: Project) -> Iterator[str]:
     yield f"project {project.id}"
     for output in project.outputs:
-        yield f"│    {_output(project.child, output)}"
+        yield f"│    {_output(plan, output)}"
     if project.where:
-        yield f"│    where {_readable(project.child, project.where)}"
-    yield from _indent(_join(project.child), "└─ ", "   ")
+        yield f"│    where {_readable(plan, project.where)}"
+    yield from _indent(_join(plan, project.child), "└─ ", "   ")
 
 
-def _output(join: MultiJoin, output: OutputColumn) -> str:
-    value = _readable(join, output.expr) if output.expr else _column(join, output.source or "")
+def _output(plan: Plan, output: OutputColumn) -> str:
+    value = _readable(plan, output.expr) if output.expr else _name(plan, output.source or "")
     return f"{output.name} {output.type} = {value}"
 
 
-def _readable(join: MultiJoin, expression: str) -> str:
-    """An expression with key parts named as the user knows them."""
-    for part in join.key:
-        expression = expression.replace(f'"{part.name}"', f'"{_column(join, part.name)}"')
+def _readable(plan: Plan, expression: str) -> str:
+    """An expression with key classes and times named as the user knows them."""
+    for given in plan.inputs:
+        for name in (time_id(given.alias), *(key_id(part.number) for part in given.keys)):
+            expression = expression.replace(f'"{name}"', f'"{_name(plan, name)}"')
     return expression
 
 
-def _column(join: MultiJoin, source: str) -> str:
-    numbers = [n for n, part in enumerate(join.key) if part.name == source]
-    return _key(join.inputs[0], numbers[0]) if numbers else source
+def _name(plan: Plan, column: str) -> str:
+    """A column's id as the user knows it: a key class by its first member."""
+    for given in plan.inputs:
+        if given.time and column == time_id(given.alias):
+            return f"{given.alias}.{given.time}"
+        for part in given.keys:
+            if column == key_id(part.number):
+                return _key(given, column)
+    return column
 
 
-def _join(join: MultiJoin) -> Iterator[str]:
-    equalities = " and ".join(
-        " = ".join(_key(i, n) for i in join.inputs) + f" ({part.type})"
-        for n, part in enumerate(join.key))
-    yield f"multi_join {join.id} on {equalities}"
+def _key(given: JoinInput, column: str) -> str:
+    part = next(part for part in given.keys if key_id(part.number) == column)
+    return f"{given.alias}.{part.column or part.expr}"
+
+
+def _join(plan: Plan, join: Join) -> Iterator[str]:
+    equalities = " and ".join(_equality(join, part) for part in join.key)
+    yield f"{join.kind} {join.id} on {equalities}"
+    for line in _windows(plan, join.bounds):
+        yield f"│    {line}"
     yield f"│    {_count(join.groups, 'group')}: {_placement(join.placement)}"
+    if join.columns:
+        yield f"│    columns {', '.join(f'{_name(plan, f.name)} {f.type}' for f in join.columns)}"
     last = len(join.children) - 1
     for number, child in enumerate(join.children):
         start, rest = ("└─ ", "   ") if number == last else ("├─ ", "│  ")
-        yield from _indent(_exchange(child), start, rest)
+        yield from _indent(_exchange(plan, child, join.key), start, rest)
 
 
-def _key(given: JoinInput, part: int) -> str:
-    key = given.keys[part]
-    return f"{given.alias}.{key.column or key.expr}"
+def _equality(join: Join, part: Field) -> str:
+    """A key class by its members below, each child's first."""
+    members = [
+        next(_key(i, part.name) for i in inputs_below(child.child) if _has(i, part))
+        for child in join.children
+        if any(_has(i, part) for i in inputs_below(child.child))
+    ]
+    return f"{' = '.join(members)} ({part.type})"
+
+
+def _has(given: JoinInput, part: Field) -> bool:
+    return any(key_id(own.number) == part.name for own in given.keys)
+
+
+def _windows(plan: Plan, bounds: tuple[Bound, ...]) -> Iterator[str]:
+    """One line for each pair that a window holds together."""
+    found = {(b.early, b.late): b.us for b in bounds}
+    for early, late in found:
+        if early < late or (late, early) not in found:
+            first, second = (_name(plan, time_id(plan.inputs[n].alias)) for n in (early, late))
+            back = found.get((late, early))
+            least = "" if back is None else f"{span(-back)} ≤ "
+            yield f"within {least}{second} − {first} ≤ {span(found[early, late])}"
 
 
 def _placement(placement: tuple[int, ...]) -> str:
@@ -79,20 +113,50 @@ def _placement(placement: tuple[int, ...]) -> str:
     return ", ".join(shown)
 
 
-def _exchange(exchange: Exchange) -> Iterator[str]:
-    yield f"exchange {exchange.id} by ({', '.join(k.expr for k in exchange.child.input.keys)})"
-    yield from _indent(_scan(exchange.child), "└─ ", "   ")
+def _exchange(plan: Plan, exchange: Exchange, key: tuple[Field, ...]) -> Iterator[str]:
+    child = exchange.child
+    if isinstance(child, Join):
+        names = ", ".join(_first(child, part) for part in key)
+        fused = ": fused, the rows are there already" if exchange.fused else ""
+        yield f"exchange {exchange.id} by ({names}){fused}"
+        yield from _indent(_join(plan, child), "└─ ", "   ")
+        return
+    wanted = {part.name for part in key}
+    texts = [part.expr for part in child.input.keys if key_id(part.number) in wanted]
+    yield f"exchange {exchange.id} by ({', '.join(texts)})"
+    lines = _union(child) if isinstance(child, Union) else _scan(child)
+    yield from _indent(lines, "└─ ", "   ")
+
+
+def _first(join: Join, part: Field) -> str:
+    return next((_key(i, part.name) for i in join.inputs if _has(i, part)), part.name)
+
+
+def _union(union: Union) -> Iterator[str]:
+    yield f"union {union.id}"
+    last = len(union.children) - 1
+    for number, scan in enumerate(union.children):
+        start, rest = ("└─ ", "   ") if number == last else ("├─ ", "│  ")
+        yield from _indent(_scan(scan), start, rest)
 
 
 def _scan(scan: Scan) -> Iterator[str]:
     stream, given = scan.stream, scan.input
     named = given.alias if given.alias == stream.name else f"{stream.name} as {given.alias}"
     yield f"scan {named}: {stream.format} {stream.path}".rstrip()
-    yield f"     columns {columns(given.payload) or 'none but the key'}"
+    yield f"     columns {_columns(given)}"
     if given.where:
         yield f"     filter {given.where}"
     if stream.time:
-        yield f"     time {stream.time}, watermark {stream.watermark_s:g} s"
+        idle = "" if stream.idle_after_s is None else f", idle after {stream.idle_after_s:g} s"
+        yield f"     time {stream.time}, watermark {stream.watermark_s:g} s{idle}"
+
+
+def _columns(given: JoinInput) -> str:
+    if not given.exprs:
+        return columns(given.payload) or "none but the key"
+    pairs = zip(given.payload, given.exprs, strict=True)
+    return ", ".join(f"{column.name} {column.type} = {text}" for column, text in pairs)
 
 
 def _count(number: int, noun: str) -> str:

@@ -45,10 +45,16 @@ def read_query(path: Path, *, roots: Sequence[Path] | None = None) -> QuerySpec:
         streams={key: _stream(key, t, folder, window_s) for key, t in tables.items()},
         sink=sink, checkpoint=checkpoint, file=path.absolute(), nodes=nodes, groups=groups,
         window_s=window_s, memory_per_node_bytes=table.size("memory_per_node"),
-        placement=_placement(table, nodes))
-    table.allow("window", "memory_per_node", "placement")
+        placement=_placement(table, nodes), join_order=_join_order(table))
+    table.allow("window", "memory_per_node", "placement", "join_order")
     table.close()
     return spec
+
+
+def _join_order(table: Table) -> str | None:
+    """The tree of joins as text; what it means depends on the SQL."""
+    hint = 'write for example "((a b) (c d))"'
+    return table.text("join_order", hint=hint) if table.has("join_order") else None
 
 
 def _load(path: Path) -> Mapping[str, object]:
@@ -119,10 +125,22 @@ def _stream(name: str, table: Table, folder: Path, window_s: float | None) -> St
     watermark_s = table.duration("watermark") or 0.0
     if watermark_s and time is None:
         raise table.error("needs `time`", "watermark", "name the stream's event time column")
-    table.allow("schema", "time", "watermark")
+    idle_after_s = _idle_after(table, time)
+    table.allow("schema", "time", "watermark", "idle_after")
     table.close()
     return StreamSpec(name, kind, "" if kind == "generator" else str(path), fields, time,
-                      watermark_s, options)
+                      watermark_s, idle_after_s, options)
+
+
+def _idle_after(table: Table, time: str | None) -> float | None:
+    """After how long a silence a stream no longer holds back the others' windows."""
+    found = table.duration("idle_after")
+    if found is not None and time is None:
+        raise table.error("needs `time`", "idle_after", "name the stream's event time column")
+    if found == 0:
+        raise table.error("must be longer than 0", "idle_after",
+                          "leave it out to wait for a silent stream forever")
+    return found
 
 
 def _time(table: Table, fields: tuple[Field, ...], window_s: float | None) -> str | None:

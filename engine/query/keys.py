@@ -1,7 +1,7 @@
-"""Which equalities make the join's key: classes of equal expressions, by union-find.
+"""Which equalities make join keys: classes of equal expressions, by union-find over the whole query.
 
-A class with a member in every input is a key part. Not here: what happens to the other
-conditions (sql.py).
+A class with members in two inputs or more is a key wherever a join brings some of them together.
+Not here: what happens to the other conditions (sql.py), and which joins there are (order.py).
 """
 
 from __future__ import annotations
@@ -9,12 +9,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from engine.query.model import KeyPart
-from engine.query.scope import Scope
-from engine.query.spark_text import cast, spark_sql
+from engine.query.order import apart
+from engine.query.scope import Branch, Scope, Source
+from engine.query.spark_text import cast, column_in, spark_sql
 from engine.query.terms import Term
 from engine.query.types import NoSuchType, common_key_type, key_refusal
 
-_ONE_KEY = "one key shared by all streams is needed: FROM a JOIN b ON a.k = b.k JOIN c ON a.k = c.k"
+_CONNECT = (
+    "every stream needs an equality with another: FROM a JOIN b ON a.k = b.k JOIN c ON b.j = c.j"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,43 +32,55 @@ class Equality:
 class KeyClass:
     """Expressions that are all equal, by input; the first of each input is its key part."""
 
+    number: int
     members: dict[int, list[Term]]
     type: str
 
-    def part(self, position: int) -> KeyPart:
-        term = self.members[position][0]
-        column = term.ref.field.name if term.ref else None
-        return KeyPart(cast(spark_sql(term), term.type, self.type), self.type, column)
+    @property
+    def span(self) -> frozenset[int]:
+        """The inputs that have a member."""
+        return frozenset(self.members)
 
-    def extra_filters(self, position: int) -> list[str]:
+    def part(self, position: int, source: Source, branch: Branch) -> KeyPart:
+        """The key part of one of an input's streams."""
+        term = self.members[position][0]
+        column = source.column(branch, term.ref.field) if term.ref else None
+        return KeyPart(self._sql(term, source, branch), self.type, column, self.number)
+
+    def extra_filters(self, position: int, source: Source, branch: Branch) -> list[str]:
         """An input's other members must equal its key part."""
-        first, *others = [cast(spark_sql(t), t.type, self.type) for t in self.members[position]]
-        return [f"({first} = {other})" for other in others]
+        members = self.members.get(position, [])
+        texts = [self._sql(term, source, branch) for term in members]
+        return [f"({texts[0]} = {other})" for other in texts[1:]]
+
+    def _sql(self, term: Term, source: Source, branch: Branch) -> str:
+        return cast(spark_sql(term, column_in(source, branch)), term.type, self.type)
 
 
 @dataclass(frozen=True, slots=True)
 class Keys:
-    """The key, part by part, and the equalities that are not part of it."""
+    """The key classes in order of first appearance, and the equalities that none of them enforces."""
 
     classes: tuple[KeyClass, ...]
     rest: tuple[Equality, ...]
 
+    @property
+    def spans(self) -> list[frozenset[int]]:
+        return [found.span for found in self.classes]
+
 
 def find_keys(scope: Scope, equalities: list[Equality]) -> Keys:
-    """The shared key; an error, with what to do, if there is none."""
-    groups = _classes(equalities)
-    whole = [g for g in groups if len({t.ref_input for t in g}) == len(scope.sources)]
-    if not whole:
-        raise _no_key(scope, equalities)
+    """The key classes, which connect all inputs; an error, with what to do, if they do not."""
     found: list[KeyClass] = []
-    refused: list[Exception] = []
-    for group in whole:
+    refused: list[_Unfit] = []
+    for group in _classes(equalities):
         try:
-            found.append(_key_class(scope, [node.term for node in group]))
+            found.append(_key_class(scope, len(found), [node.term for node in group]))
         except _Unfit as unfit:
-            refused.append(scope.text.error(unfit.what, unfit.term.node))
-    if not found:
-        raise refused[0]
+            refused.append(unfit)
+    away = apart([key.span for key in found], len(scope.sources))
+    if away:
+        raise _not_connected(scope, away, refused)
     return Keys(tuple(found), tuple(e for e in equalities if not _covered(e, found)))
 
 
@@ -83,10 +98,10 @@ class _Node:
 
 
 class _Unfit(Exception):
-    """A class that spans all inputs, but whose values cannot be keys."""
+    """A class whose values cannot be keys."""
 
-    def __init__(self, what: str, term: Term) -> None:
-        self.what, self.term = what, term
+    def __init__(self, what: str, term: Term, inputs: frozenset[int]) -> None:
+        self.what, self.term, self.inputs = what, term, inputs
         super().__init__(what)
 
 
@@ -116,52 +131,46 @@ def _classes(equalities: list[Equality]) -> list[list[_Node]]:
     return list(groups.values())
 
 
-def _key_class(scope: Scope, terms: list[Term]) -> KeyClass:
+def _key_class(scope: Scope, number: int, terms: list[Term]) -> KeyClass:
+    inputs = frozenset(min(term.inputs) for term in terms)
     for term in terms:
+        shown = scope.text.source(term.node)
         if not term.type:
-            raise _Unfit(f"the type of join key `{scope.text.source(term.node)}` is not known; "
-                         "CAST it", term)
+            what = f"the type of join key `{shown}` is not known; CAST it"
+            raise _Unfit(what, term, inputs)
         why = key_refusal(term.type)
         if why:
-            raise _Unfit(f"join key `{scope.text.source(term.node)}`: {why}", term)
+            raise _Unfit(f"join key `{shown}`: {why}", term, inputs)
     try:
         kind = common_key_type(tuple(term.type for term in terms))
     except NoSuchType as why:
         shown = " = ".join(f"{scope.text.source(t.node)} ({t.type})" for t in terms)
-        raise _Unfit(f"join key {shown}: {why}", terms[0]) from None
+        raise _Unfit(f"join key {shown}: {why}", terms[0], inputs) from None
     members: dict[int, list[Term]] = {}
     for term in terms:
         members.setdefault(min(term.inputs), []).append(term)
-    return KeyClass(members, kind)
+    return KeyClass(number, members, kind)
 
 
 def _covered(equality: Equality, classes: list[KeyClass]) -> bool:
     """Whether a key class already enforces the equality."""
     left = _node(equality.left).id
-    return any(left == _node(member).id
-               for found in classes for terms in found.members.values() for member in terms)
+    return any(
+        left == _node(member).id
+        for found in classes
+        for terms in found.members.values()
+        for member in terms
+    )
 
 
-def _no_key(scope: Scope, equalities: list[Equality]) -> Exception:
+def _not_connected(scope: Scope, away: list[int], refused: list[_Unfit]) -> Exception:
+    """Names the streams that no equality joins to the rest, or the equality that cannot be a key."""
+    for unfit in refused:
+        if unfit.inputs & set(away) and unfit.inputs - set(away):
+            return scope.text.error(unfit.what, unfit.term.node)
     names = [source.alias for source in scope.sources]
-    reached = _reachable(equalities)
-    apart = [names[i] for i in range(len(names)) if i not in reached]
-    if apart:
-        what = f"no shared key: no equality joins {', '.join(apart)} to {names[0]}"
-        return scope.text.error(what + " (cross joins are not supported)", 0, _ONE_KEY)
-    what = (f"no shared key: no column is equal in all of {', '.join(names)} "
-            "(a different key for each pair is not supported yet; part of window joins)")
-    at = equalities[-1].left.node.parent or 0
-    return scope.text.error(what, at, _ONE_KEY)
-
-
-def _reachable(equalities: list[Equality]) -> set[int]:
-    """The inputs that equalities connect to the first."""
-    reached, before = {0}, 0
-    while len(reached) > before:
-        before = len(reached)
-        for equality in equalities:
-            pair = equality.left.inputs | equality.right.inputs
-            if pair & reached:
-                reached |= pair
-    return reached
+    apart_names = ", ".join(names[n] for n in away)
+    here = ", ".join(name for n, name in enumerate(names) if n not in away)
+    what = f"no shared key: no equality joins {apart_names} to {here}"
+    at = scope.sources[away[0]].at
+    return scope.text.error(what + " (cross joins are not supported)", at, _CONNECT)

@@ -53,6 +53,7 @@ class QuerySpec:
     window_s: float | None = None
     memory_per_node_bytes: int | None = None
     placement: Mapping[int, float] | None = None
+    join_order: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,9 +48,12 @@ class SqlText:
 
     def error(self, what: str, at: exp.Expr | int | None, hint: str = "") -> SqlError:
         offset = at if isinstance(at, int) else start_of(at)
+        return SqlError(what, where=f"{self.file}: sql {self.place(offset)}", hint=hint)
+
+    def place(self, offset: int) -> str:
+        """Line and column, from 1."""
         line = self.sql.count("\n", 0, offset) + 1
-        column = offset - (self.sql.rfind("\n", 0, offset) + 1) + 1
-        return SqlError(what, where=f"{self.file}: sql line {line} column {column}", hint=hint)
+        return f"line {line} column {offset - (self.sql.rfind(chr(10), 0, offset) + 1) + 1}"
 
     def source(self, node: exp.Expr) -> str:
         """The text of a node as the user wrote it, as nearly as tokens tell."""

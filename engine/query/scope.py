@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from engine.query.model import Field, StreamSpec
-from engine.query.parse import SqlText
+from engine.query.parse import SqlText, start_of
 
 _ALIAS = re.compile(r"[A-Za-z_]\w*\Z")
 
@@ -26,15 +26,35 @@ class Ref:
 
 
 @dataclass(frozen=True, slots=True)
+class Branch:
+    """One stream behind an entry of FROM: what each of the entry's columns is in it, as Spark SQL.
+
+    `columns` names the stream's column where an expression is nothing more (a widening cast aside).
+    Both are empty for a stream that is read as it is.
+    """
+
+    stream: StreamSpec
+    exprs: tuple[str, ...] = ()
+    columns: tuple[str | None, ...] = ()
+    where: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Source:
-    """One entry of FROM: a stream under its alias."""
+    """One entry of FROM: a stream, or several under one alias, and where in the text it stands."""
 
     alias: str
-    stream: StreamSpec
+    fields: tuple[Field, ...]
+    branches: tuple[Branch, ...]
+    at: int = 0
 
     def field(self, name: str) -> Field | None:
         wanted = name.lower()
-        return next((f for f in self.stream.fields if f.name.lower() == wanted), None)
+        return next((f for f in self.fields if f.name.lower() == wanted), None)
+
+    def column(self, branch: Branch, field: Field) -> str | None:
+        """The branch's own column that a column of this entry is, if it is one."""
+        return branch.columns[self.fields.index(field)] if branch.exprs else field.name
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +120,7 @@ class Scope:
     def _no_column(self, column: exp.Column, positions: tuple[int, ...]) -> Exception:
         owners = [s.alias for s in self.sources if s.field(column.name)]
         looked = [self.sources[p] for p in positions]
-        names = [f.name for source in looked for f in source.stream.fields]
+        names = [f.name for source in looked for f in source.fields]
         place = f"stream `{looked[0].alias}`" if len(looked) == 1 else "any stream"
         hints = [closest(column.name, names) or f"columns are: {', '.join(dict.fromkeys(names))}"]
         if owners:
@@ -127,7 +147,7 @@ def source_of(text: SqlText, table: exp.Table, streams: dict[str, StreamSpec]) -
     if not _ALIAS.match(alias):
         raise text.error(f"alias `{alias}` is not a plain name", table,
                          "use letters, digits and _, starting with a letter")
-    return Source(alias, stream)
+    return Source(alias, stream.fields, (Branch(stream),), start_of(table))
 
 
 def distinct_aliases(text: SqlText, tables: list[exp.Table], sources: list[Source]) -> None:

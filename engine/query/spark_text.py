@@ -2,20 +2,35 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+from engine.query.scope import Branch, Ref, Source
 from engine.query.terms import Term
 
 _CALL_SIGNS = {"neg": "-", "not": "NOT ", "~": "~"}
 
 
-def spark_sql(term: Term) -> str:
+def own_column(ref: Ref) -> str:
+    """A stream's column under its own name."""
+    return quote(ref.field.name)
+
+
+def column_in(source: Source, branch: Branch) -> Callable[[Ref], str]:
+    """How the columns of an entry of FROM are computed in one of its streams."""
+    if not branch.exprs:
+        return own_column
+    return lambda ref: branch.exprs[source.fields.index(ref.field)]
+
+
+def spark_sql(term: Term, column: Callable[[Ref], str] = own_column) -> str:
     """Spark SQL that Spark's parser reads back as the same expression."""
     if term.ref:
-        return quote(term.ref.field.name)
+        return column(term.ref)
     if term.op == "literal":
         return text(term.value) if term.type == "string" else term.value
     if term.op == "interval":
         return term.value
-    args = [spark_sql(arg) for arg in term.args]
+    args = [spark_sql(arg, column) for arg in term.args]
     if term.op in ("cast", "try_cast"):
         return f"{term.op.upper()}({args[0]} AS {term.value})"
     if term.op == "call":

@@ -60,9 +60,10 @@ def test_weighted_is_spread_out() -> None:
 
 def test_plan() -> None:
     found = plan(nodes=3, groups=8)
-    assert found.join.placement == (0, 1, 2, 0, 1, 2, 0, 1)
-    assert [e.id for e in found.join.children] == ["exchange-a", "exchange-x"]
-    assert plan(placement={0: 0.75, 1: 0.25}, groups=8).join.placement.count(0) == 6
+    (join,) = found.joins
+    assert join.placement == (0, 1, 2, 0, 1, 2, 0, 1)
+    assert [e.id for e in join.children] == ["exchange-a", "exchange-x"]
+    assert plan(placement={0: 0.75, 1: 0.25}, groups=8).joins[0].placement.count(0) == 6
 
 
 def test_render() -> None:
@@ -95,7 +96,7 @@ def test_what_may_change() -> None:
 def test_what_may_not_change() -> None:
     old = describe(plan())
     cases = [
-        (plan(groups=128), "groups changed: 256 → 128"),
+        (plan(groups=128), "join-1: groups changed: 256 → 128"),
         (plan(b="k int, vb int, n int"),
          "stream b: schema changed: k int, vb int → k int, vb int, n int"),
         (plan(SQL.replace("va > 3", "va > 4")),
