@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
+from engine.errors import QueryFileError
 from engine.plan.placement import even, weighted
 from engine.plan.tree import Exchange, Join, Plan, Project, Scan, Union
 from engine.query.model import (
@@ -17,6 +18,7 @@ from engine.query.model import (
     Field,
     JoinInput,
     JoinQuery,
+    OperatorSpec,
     QuerySpec,
     Tree,
     key_id,
@@ -32,8 +34,19 @@ def build_plan(spec: QuerySpec, query: JoinQuery) -> Plan:
     order = query.order if query.order is not None else tuple(range(len(query.inputs)))
     builder = _Builder(spec, query)
     join = builder.join(order, frozenset(used_ids(query)), root=True)
+    _check_operators(spec, builder.count)
     project = Project("project-1", join, query.where, query.outputs)
     return Plan(spec.name, project, spec.sink, spec.nodes, query.inputs)
+
+
+def _check_operators(spec: QuerySpec, joins: int) -> None:
+    """Settings of single operators must be of operators that there are."""
+    names = [f"join-{n + 1}" for n in range(joins)]
+    for name in spec.operators:
+        if name not in names:
+            where = f"{spec.file}: operators.{name}"
+            hint = f"operators are: {', '.join(names)} (see `query check`)"
+            raise QueryFileError("there is no such operator", where=where, hint=hint)
 
 
 def used_ids(query: JoinQuery) -> set[str]:
@@ -57,12 +70,6 @@ class _Builder:
     spec: QuerySpec
     query: JoinQuery
     count: int = 0
-    placement: tuple[int, ...] = field(init=False)
-
-    def __post_init__(self) -> None:
-        spec = self.spec
-        shares = spec.placement
-        self.placement = weighted(spec.groups, shares) if shares else even(spec.groups, spec.nodes)
 
     def join(self, tree: Tree, needed: frozenset[str], *, root: bool = False) -> Join:
         """The operator of a subtree, of whose rows `needed` is read above."""
@@ -72,23 +79,32 @@ class _Builder:
         below = needed | {part.name for part in key} | self._times(bounds)
         children = [child if isinstance(child, int) else self.join(child, below) for child in tree]
         self.count += 1
+        name = f"join-{self.count}"
+        placement = self._placement(name)
         return Join(
-            f"join-{self.count}",
+            name,
             "window_join" if len(tree) == 2 and self.query.order is not None else "multi_join",
-            tuple(self._exchange(child, key) for child in children),
+            tuple(self._exchange(child, key, placement) for child in children),
             key,
-            self.spec.groups,
-            self.placement,
+            len(placement),
+            placement,
             bounds,
             () if root else tuple(f for f in self._available(tree) if f.name in needed),
         )
 
-    def _exchange(self, child: int | Join, key: tuple[Field, ...]) -> Exchange:
+    def _placement(self, name: str) -> tuple[int, ...]:
+        """The node of each of an operator's groups: by its own settings, or by the query's."""
+        spec, own = self.spec, self.spec.operators.get(name, OperatorSpec())
+        groups, shares = own.groups or spec.groups, own.placement or spec.placement
+        return weighted(groups, shares) if shares else even(groups, spec.nodes)
+
+    def _exchange(
+        self, child: int | Join, key: tuple[Field, ...], placement: tuple[int, ...]
+    ) -> Exchange:
         if isinstance(child, int):
             given = self.query.inputs[child]
             return Exchange(f"exchange-{given.alias}", self._source(given))
-        same = (child.key, child.groups, child.placement)
-        fused = same == (key, self.spec.groups, self.placement)
+        fused = (child.key, child.placement) == (key, placement)
         return Exchange(f"exchange-{child.id}", child, fused)
 
     def _source(self, given: JoinInput) -> Scan | Union:

@@ -20,8 +20,10 @@ def weighted(groups: int, shares: Mapping[int, float]) -> tuple[int, ...]:
     placed = dict.fromkeys(counts, 0)
     found = []
     for _ in range(groups):
-        node = min((n for n in counts if placed[n] < counts[n]),
-                   key=lambda n: ((placed[n] + 0.5) / counts[n], n))
+        node = min(
+            (n for n in counts if placed[n] < counts[n]),
+            key=lambda n: ((placed[n] + 0.5) / counts[n], n),
+        )
         placed[node] += 1
         found.append(node)
     return tuple(found)

@@ -7,14 +7,13 @@ joined row. Reading the SQL is sql.py's business.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import reduce
 
 from engine.errors import QueryFileError
 from engine.query.duck_text import duck_sql
 from engine.query.keys import Equality, Keys, find_keys
 from engine.query.model import (
-    Bound,
     Field,
     JoinInput,
     JoinQuery,
@@ -26,28 +25,25 @@ from engine.query.model import (
 )
 from engine.query.order import BadOrder, default_order, read_order
 from engine.query.scope import Branch, Ref, Scope, Source
+from engine.query.select import Output
 from engine.query.spark_text import column_in, quote, spark_sql
 from engine.query.terms import Term, refusal, typed
 from engine.query.types import NoSuchType, arrow_type
-from engine.query.windows import Limit, closed, file_window, time_column, timed
-
-
-@dataclass(frozen=True, slots=True)
-class Output:
-    """One column of SELECT."""
-
-    name: str
-    term: Term
+from engine.query.windows import Limit, closed, condition_windows, time_column, timed
 
 
 def assemble(
-    scope: Scope, spec: QuerySpec, conditions: list[Term], outputs: list[Output]
+    scope: Scope,
+    spec: QuerySpec,
+    limits: list[Limit],
+    conditions: list[Term],
+    outputs: list[Output],
 ) -> JoinQuery:
-    """The checked join."""
+    """The checked join; `limits` are the windows that are not conditions."""
+    written, conditions = condition_windows(scope, conditions)
     equal = {id(term): _equality(term) for term in conditions}
     keys = find_keys(scope, [e for e in equal.values() if e])
-    limits: list[Limit] = list(file_window(spec, len(scope.sources)))
-    bounds = closed(scope, spec, limits)
+    bounds = closed(scope, spec, [*limits, *written])
     single, several = _apart(conditions, equal, keys)
     used = (*several, *(output.term for output in outputs))
     for term in used:
@@ -70,9 +66,7 @@ def _apart(
     rest = {id(equality) for equality in keys.rest}
     single = [t for t in conditions if not equal[id(t)] and len(t.inputs) < 2]
     several = [
-        t
-        for t in conditions
-        if (id(equal[id(t)]) in rest if equal[id(t)] else len(t.inputs) > 1)
+        t for t in conditions if (id(equal[id(t)]) in rest if equal[id(t)] else len(t.inputs) > 1)
     ]
     return single, several
 

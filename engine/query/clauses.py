@@ -17,25 +17,29 @@ _CLAUSES = {
     "having": "HAVING", "order": "ORDER BY", "sort": "SORT BY", "cluster": "CLUSTER BY",
     "distribute": "DISTRIBUTE BY", "limit": "LIMIT", "offset": "OFFSET", "qualify": "QUALIFY",
     "laterals": "LATERAL VIEW", "hint": "a hint (/*+ … */)", "windows": "WINDOW",
-    "into": "SELECT INTO", "locks": "FOR UPDATE", "sample": "TABLESAMPLE", "pivots": "PIVOT",
+    "into": "SELECT INTO", "locks": "FOR UPDATE", "sample": "_TABLESAMPLE", "pivots": "PIVOT",
     "kind": "SELECT AS", "connect": "CONNECT BY",
 }
-_TABLE = {"sample": "TABLESAMPLE", "pivots": "PIVOT", "version": "FOR VERSION AS OF",
+_TABLE = {"sample": "_TABLESAMPLE", "pivots": "PIVOT", "version": "FOR VERSION AS OF",
           "when": "FOR TIMESTAMP AS OF", "laterals": "LATERAL VIEW", "hints": "a hint",
           "joins": "a join in parentheses", "system_time": "FOR SYSTEM_TIME"}
 _STATEMENTS: dict[type[exp.Expr], str] = {
-    exp.Union: "UNION", exp.Intersect: "INTERSECT", exp.Except: "EXCEPT",
+    exp.Intersect: "INTERSECT", exp.Except: "EXCEPT",
     exp.Values: "VALUES", exp.Subquery: "a statement in parentheses",
 }
 _TABLES: dict[type[exp.Expr], str] = {
-    exp.Subquery: "a subquery in FROM", exp.Select: "a subquery in FROM", exp.Values: "VALUES",
+    exp.Subquery: "a join in parentheses", exp.Values: "VALUES",
     exp.Lateral: "LATERAL", exp.Unnest: "UNNEST", exp.TableFromRows: "a table function",
     exp.Paren: "a join in parentheses",
 }
+_QUERIES = (exp.Select, exp.SetOperation, exp.Subquery)
 
 
 def check_select(text: SqlText, tree: exp.Expr) -> exp.Select:
     """The tree, if it is a SELECT of nothing but columns, FROM, JOIN and WHERE."""
+    if isinstance(tree, exp.Union):
+        raise text.error("UNION of whole queries is not supported", tree.expression,
+                         "unite streams in FROM: (SELECT … FROM a UNION ALL SELECT … FROM b) x")
     if not isinstance(tree, exp.Select):
         name = _STATEMENTS.get(type(tree)) or type(tree).__name__.upper()
         raise text.error(f"{name} is not supported", tree, "write one SELECT")
@@ -50,7 +54,7 @@ def check_select(text: SqlText, tree: exp.Expr) -> exp.Select:
     return tree
 
 
-def tables(text: SqlText, select: exp.Select) -> Iterator[tuple[exp.Table, exp.Join | None]]:
+def tables(text: SqlText, select: exp.Select) -> Iterator[tuple[exp.Expr, exp.Join | None]]:
     """The entries of FROM in order, each with its JOIN (the first has none)."""
     yield _table(text, select.args["from_"].this), None
     for join in select.args.get("joins") or []:
@@ -58,13 +62,22 @@ def tables(text: SqlText, select: exp.Select) -> Iterator[tuple[exp.Table, exp.J
         yield _table(text, join.this), join
 
 
-def _table(text: SqlText, node: exp.Expr) -> exp.Table:
+def _table(text: SqlText, node: exp.Expr) -> exp.Expr:
+    if isinstance(node, exp.Subquery) and isinstance(node.this, _QUERIES):
+        _check_parts(text, node)
+        return node
     if not isinstance(node, exp.Table):
         name = _TABLES.get(type(node), type(node).__name__.upper())
         raise text.error(f"{name} is not supported yet", node, "name a stream")
     if not isinstance(node.this, exp.Identifier):
         name = str(node.this.this) if isinstance(node.this, exp.Anonymous) else node.this.sql()
         raise text.error(f"function {name} is not allowed in FROM", node, "name a stream")
+    _check_parts(text, node)
+    return node
+
+
+def _check_parts(text: SqlText, node: exp.Expr) -> None:
+    """An entry of FROM is a name or a subquery, and an alias."""
     for part, value in node.args.items():
         if value and part not in ("this", "alias", "db", "catalog"):
             raise text.error(f"{_TABLE.get(part, part.upper())} is not supported yet", node)
@@ -72,7 +85,6 @@ def _table(text: SqlText, node: exp.Expr) -> exp.Table:
     if alias is not None and alias.args.get("columns"):
         raise text.error("aliases for columns, as in t(x, y), are not supported", node,
                          "name columns in SELECT")
-    return node
 
 
 def _check_join(text: SqlText, join: exp.Join) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from engine.errors import QueryFileError
-from engine.query.model import Field, QuerySpec, SinkSpec, StreamSpec
+from engine.query.model import Field, OperatorSpec, QuerySpec, SinkSpec, StreamSpec
 from engine.query.options import PATHLESS_SINKS, SINKS, SOURCES, read_format, read_options
 from engine.query.paths import check_apart, check_roots, check_source, local_path
 from engine.query.schema import read_schema
@@ -31,10 +31,7 @@ def read_query(path: Path, *, roots: Sequence[Path] | None = None) -> QuerySpec:
     folder = path.absolute().parent
     name = _query_name(table, path)
     nodes = table.whole("nodes", NODES_DEFAULT, 1, NODES_MAX)
-    groups = table.whole("groups", GROUPS_DEFAULT, 1, GROUPS_MAX)
-    if groups < nodes:
-        raise table.error(f"is {groups}, less than the {nodes} nodes", "groups",
-                          "each node needs at least one group")
+    groups = _groups(table, GROUPS_DEFAULT, nodes)
     window_s = table.duration("window")
     checkpoint = local_path(table, "checkpoint", f"state/{name}", folder=folder)
     sink = _sink(table.table("sink", hint='add [sink] with format = "parquet" and path'), folder)
@@ -45,10 +42,33 @@ def read_query(path: Path, *, roots: Sequence[Path] | None = None) -> QuerySpec:
         streams={key: _stream(key, t, folder, window_s) for key, t in tables.items()},
         sink=sink, checkpoint=checkpoint, file=path.absolute(), nodes=nodes, groups=groups,
         window_s=window_s, memory_per_node_bytes=table.size("memory_per_node"),
-        placement=_placement(table, nodes), join_order=_join_order(table))
-    table.allow("window", "memory_per_node", "placement", "join_order")
+        placement=_placement(table, nodes), join_order=_join_order(table),
+        operators=_operators(table, nodes))
+    table.allow("window", "memory_per_node", "placement", "join_order", "operators")
     table.close()
     return spec
+
+
+def _groups(table: Table, default: int, nodes: int) -> int:
+    groups = table.whole("groups", default, 1, GROUPS_MAX)
+    if groups < nodes:
+        raise table.error(f"is {groups}, less than the {nodes} nodes", "groups",
+                          "each node needs at least one group")
+    return groups
+
+
+def _operators(table: Table, nodes: int) -> dict[str, OperatorSpec]:
+    """Groups and placement of single operators; their names are known once there is a plan."""
+    found: dict[str, OperatorSpec] = {}
+    operators = table.table("operators") if table.has("operators") else None
+    for name in operators.values if operators else ():
+        assert operators is not None
+        one = operators.table(name)
+        groups = _groups(one, GROUPS_DEFAULT, nodes) if one.has("groups") else None
+        found[name] = OperatorSpec(groups, _placement(one, nodes))
+        one.allow("groups", "placement")
+        one.close()
+    return found
 
 
 def _join_order(table: Table) -> str | None:

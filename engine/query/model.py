@@ -39,6 +39,14 @@ class SinkSpec:
 
 
 @dataclass(frozen=True, slots=True)
+class OperatorSpec:
+    """One `[operators.join-N]` table: what an operator has of its own."""
+
+    groups: int | None = None
+    placement: Mapping[int, float] | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class QuerySpec:
     """A whole query file, defaults filled in, paths absolute."""
 
@@ -54,6 +62,7 @@ class QuerySpec:
     memory_per_node_bytes: int | None = None
     placement: Mapping[int, float] | None = None
     join_order: str | None = None
+    operators: Mapping[str, OperatorSpec] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -150,9 +150,7 @@ def show(tree: Tree, names: Sequence[str]) -> str:
     return "(" + " ".join(show(part, names) for part in tree) + ")"
 
 
-def _parsed(
-    text: str, names: Sequence[str], check: Callable[[Sequence[Tree], int], None]
-) -> Tree:
+def _parsed(text: str, names: Sequence[str], check: Callable[[Sequence[Tree], int], None]) -> Tree:
     """The parentheses as a tree; each pair is checked as it closes."""
     opened: list[tuple[int, list[Tree]]] = [(0, [])]
     seen: set[int] = set()
@@ -176,9 +174,7 @@ def _parsed(
     return _operator(opened[0][1], 0, check)
 
 
-def _operator(
-    parts: list[Tree], at: int, check: Callable[[Sequence[Tree], int], None]
-) -> Tree:
+def _operator(parts: list[Tree], at: int, check: Callable[[Sequence[Tree], int], None]) -> Tree:
     if not parts:
         raise BadOrder("there is nothing to join", at, 'write for example "((a b) c)"')
     if len(parts) == 1:

@@ -35,8 +35,11 @@ class PlainSpark(Spark):
                                       if name in _SPECIAL_SYNTAX}
 
 
-_QUOTED = re.compile(r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|`[^`]*`|--[^\n]*|/\*.*?\*/|/(?!\*)""",
+QUOTED = re.compile(r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|`[^`]*`|--[^\n]*|/\*.*?\*/|/(?!\*)""",
                      re.DOTALL)
+
+
+_INTERVAL = re.compile(r"\s*[-+]?\s*INTERVAL\s+('[^']*'|-?\d+)\s+\w+", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +63,10 @@ class SqlText:
         spans = [(n.meta["start"], n.meta["end"]) for n in node.walk() if "start" in n.meta]
         if not spans:
             return node.sql(dialect="spark")
-        return self.sql[min(s for s, _ in spans):max(e for _, e in spans) + 1]
+        end = max(e for _, e in spans) + 1
+        while node.find(exp.Interval) and (tail := _INTERVAL.match(self.sql, end)):
+            end = tail.end()  # its parts carry no places of their own
+        return self.sql[min(s for s, _ in spans):end]
 
 
 def start_of(node: exp.Expr | None) -> int:
@@ -117,7 +123,7 @@ def _open_quote(sql: str) -> int | None:
     """Where the quote or comment begins that the end of the text leaves open."""
     at = 0
     while at < len(sql):
-        found = _QUOTED.match(sql, at)
+        found = QUOTED.match(sql, at)
         if found is None and sql[at] in "'\"`/":
             return at
         at = found.end() if found else at + 1

@@ -144,13 +144,18 @@ def source_of(text: SqlText, table: exp.Table, streams: dict[str, StreamSpec]) -
         hint = closest(table.name, list(streams)) or f"streams are: {', '.join(streams)}"
         raise text.error(f"there is no stream `{text.source(table)}`", table, hint)
     alias = table.alias or stream.name
-    if not _ALIAS.match(alias):
-        raise text.error(f"alias `{alias}` is not a plain name", table,
-                         "use letters, digits and _, starting with a letter")
+    check_alias(text, alias, table)
     return Source(alias, stream.fields, (Branch(stream),), start_of(table))
 
 
-def distinct_aliases(text: SqlText, tables: list[exp.Table], sources: list[Source]) -> None:
+def check_alias(text: SqlText, alias: str, node: exp.Expr) -> None:
+    """Aliases are plain names, as they are part of the names of columns and operators."""
+    if not _ALIAS.match(alias):
+        raise text.error(f"alias `{alias}` is not a plain name", node,
+                         "use letters, digits and _, starting with a letter")
+
+
+def distinct_aliases(text: SqlText, tables: list[exp.Expr], sources: list[Source]) -> None:
     """Every alias is used once."""
     seen: set[str] = set()
     for table, source in zip(tables, sources, strict=True):
