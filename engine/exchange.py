@@ -10,14 +10,16 @@ admission.py's.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import reduce
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from engine import brief
+from engine.brief import Brief
 from engine.columns import Longs, concat, longs, take_rows
 from engine.errors import SpillwayError
 from engine.hashing import group_of, hash_keys
@@ -70,19 +72,25 @@ def route_of(op: int, placement: Sequence[int], tokens: Sequence[int], held: Seq
 
 @dataclass(frozen=True, slots=True)
 class Pack:
-    """The map side, called by Spark in a Python worker. `marks`: the watermark of each input that has one."""
+    """The map side, called by Spark in a Python worker."""
 
     union: Union
-    routes: Mapping[int, Route]
-    marks: Mapping[str, int] = field(default_factory=dict)
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         try:
-            yield from self._pack(batches)
+            yield from Packing(self.union, brief.take()).run(batches)
         except SpillwayError as error:
             raise RuntimeError(error.encode()) from error
 
-    def _pack(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+
+class Packing:
+    """The map side in one task."""
+
+    def __init__(self, union: Union, tick: Brief) -> None:
+        self.union, self.routes, self.marks = union, tick.routes, tick.marks
+
+    def run(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Rows of the union in, packed rows out."""
         waiting: dict[int, list[pa.RecordBatch]] = {}
         for number, rows in self._inputs(batches):
             pile = waiting.setdefault(number, [])

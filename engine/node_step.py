@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from engine.brief import Brief
 from engine.columns import Longs, bare, concat, row_bytes
 from engine.flow import Op
 from engine.hashing import group_of, group_offsets, hash_keys
@@ -25,23 +26,14 @@ from engine.query.post import evaluate, output_schema
 from engine.sinks import ResultWriter, StagedFile
 from engine.state import files
 from engine.state.files import Clock, Fresh
-from engine.state.model import Change, Hold, Runs, Segment
+from engine.state.model import Change, Hold, Runs
 from engine.state.stats import by_group
 
 if TYPE_CHECKING:
-    from engine.stage import StepPlan
+    from engine.stage import Standing
 
 _GROUP = "$g"
 Staged = list[Any]  # a StagedFile as JSON
-
-
-@dataclass(frozen=True, slots=True)
-class Release:
-    """Held rows to take in now: these groups of this file."""
-
-    side: int
-    segment: Segment
-    groups: tuple[int, ...]
 
 
 @dataclass(slots=True)
@@ -56,10 +48,10 @@ class Tally:
 class NodeStep:
     """An operator's step on a node. `run` yields results for the operator above; the root's go to the sink."""
 
-    def __init__(self, plan: StepPlan, op: Op, node: int) -> None:
-        self.plan, self.op, self.node = plan, op, node
-        self.tiers, self.fresh = plan.tiers[op.id], Fresh(plan.version, node)
-        self.runs: tuple[Runs, ...] = plan.runs.get((op.id, node), ((),) * len(op.sides))
+    def __init__(self, plan: Standing, tick: Brief, op: Op, node: int) -> None:
+        self.plan, self.tick, self.op, self.node = plan, tick, op, node
+        self.tiers, self.fresh = plan.tiers[op.id], Fresh(tick.version, node)
+        self.runs: tuple[Runs, ...] = tick.runs.get((op.id, node), ((),) * len(op.sides))
         self.tally = Tally(*(np.zeros(op.groups, dtype=np.int64) for _ in range(3)))
         self.head: dict[str, Any] = {}
         self.worked = False
@@ -75,7 +67,7 @@ class NodeStep:
             yield from self._join(ordered, staged)
         changes = self._insert(ordered)
         rows_in = int(self.tally.rows_in.sum())
-        self.worked = bool(holds or changes or self.plan.releases.get((self.op.id, self.node)))
+        self.worked = bool(holds or changes or self.tick.releases.get((self.op.id, self.node)))
         self._dawdle(rows_in)
         self.head = {
             "taken": [d.num_rows if d else 0 for d in ordered], "rows_in": rows_in, "rows_out": int(self.tally.rows_out.sum()),
@@ -86,7 +78,7 @@ class NodeStep:
 
     def hashed(self, batch: pa.RecordBatch, above: Op) -> pa.RecordBatch:
         """Results for an operator in this very task: hashed and sorted as an exchange would."""
-        marks = hash_keys(batch.columns[: above.keys], self.plan.routes[above.number].mask)
+        marks = hash_keys(batch.columns[: above.keys], self.tick.routes[above.number].mask)
         names = [multi_join.HASH, *batch.schema.names]
         return files.sort_batch(pa.RecordBatch.from_arrays([pa.array(marks), *batch.columns], names=names))
 
@@ -102,7 +94,7 @@ class NodeStep:
         return delta
 
     def _released(self, side: int) -> Iterator[pa.RecordBatch]:
-        for release in self.plan.releases.get((self.op.id, self.node), ()):
+        for release in self.tick.releases.get((self.op.id, self.node), ()):
             if release.side == side:
                 batch = files.read(self.tiers.durable, release.segment)
                 starts = group_offsets(hashes(batch), self.op.groups)
@@ -112,7 +104,7 @@ class NodeStep:
     def _join(self, deltas: Sequence[pa.RecordBatch | None], staged: list[Staged]) -> Iterator[pa.RecordBatch]:
         """Each side's delta against the others' runs, and the deltas of the sides before it."""
         views = [[files.view(run, self.tiers) for run in mine] for mine in self.runs]
-        out = _Sink(self.plan, self.op, self.node) if self.op.target is None else None
+        out = _Sink(self.plan, self.tick.version, self.op, self.node) if self.op.target is None else None
         try:
             for source, delta in enumerate(deltas):
                 if delta is None:
@@ -157,7 +149,7 @@ class NodeStep:
 
     def _dawdle(self, rows: int) -> None:
         """A node made slow on purpose (experiments) sleeps here."""
-        if pace := self.plan.slow.get(self.node):
+        if pace := self.tick.slow.get(self.node):
             time.sleep(pace * rows / 1000)
 
 
@@ -171,12 +163,12 @@ def joined(chunk: multi_join.Chunk, op: Op) -> pa.RecordBatch:
 class _Sink:
     """The root's results: projected, filtered, and written to a staged file."""
 
-    def __init__(self, plan: StepPlan, op: Op, node: int) -> None:
+    def __init__(self, plan: Standing, version: int, op: Op, node: int) -> None:
         self.op, self.query = op, plan.query
         self.schema = output_schema(plan.query)
         self.plain = self.query.where is None and all(o.source for o in self.query.outputs)
         self.counted = _counted(self.query)
-        self.writer = ResultWriter(plan.sink, plan.version, node, self.schema, compression=plan.compression)
+        self.writer = ResultWriter(plan.sink, version, node, self.schema, compression=plan.compression)
 
     def take(self, chunk: multi_join.Chunk, ids: Longs) -> tuple[Longs, Longs]:
         """Write a chunk; how many rows of it each group has in the end (groups may repeat)."""

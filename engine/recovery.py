@@ -36,7 +36,7 @@ def recover(ticker: Ticker) -> None:
     _check_durable(ticker)
     ticker.sweep()
     _settle(ticker)
-    ticker.step(ticker.control(ticker.spark), ticker.step_plan(EVERYBODY, ticker.manifest))
+    ticker.step(None, ticker.brief(EVERYBODY, ticker.manifest))
 
 
 def _finish(ticker: Ticker, tail: tuple[Commit, ...]) -> None:
@@ -85,7 +85,7 @@ def _rehome(ticker: Ticker, op: Op, placement: tuple[int, ...]) -> dict[Place, C
         for i in range(len(op.sides)))
     plan = RehomePlan(ticker.manifest.version + 1, ticker.setup.tiers[op.id], placement, everything,
                       tuple(side.times for side in op.sides))
-    rows = map_in_arrow(ticker.control(ticker.spark).repartition(nodes, "token"), Rehome(plan), REHOMED)
+    rows = map_in_arrow(ticker.control().repartition(nodes, "token"), Rehome(plan), REHOMED)
     gone = {place: Change(0, ()) for place in mine}
     return gone | {Place(op.id, row.node, i): Change(0, (Run.unpack(raw),))
                    for row in rows.collect() for i, raw in enumerate(json.loads(row.runs)) if raw}

@@ -135,7 +135,7 @@ class QueryRun:
     def _stream(self, spark: SparkSession, ticker: Ticker) -> list[dict[str, Any]]:
         kept = "100000" if self.once else "100"
         spark.conf.set("spark.sql.streaming.numRecentProgressUpdates", kept)
-        rows = ingest.streaming_union(spark, ticker.setup.flow, ticker.setup.union)
+        rows = ticker.stages(ingest.streaming_union(spark, ticker.setup.flow, ticker.setup.union))
         writer = rows.writeStream.foreachBatch(self._on_batch(ticker)).queryName(self.spec.name)
         writer = writer.option("checkpointLocation", str(self.spec.checkpoint / "spark"))
         trigger = writer.trigger(availableNow=True) if self.once else writer.trigger(
@@ -171,7 +171,10 @@ class QueryRun:
             raise CheckpointError(
                 f"Spark offers batch {batch}, the last one committed is {last}", where=str(self.spec.checkpoint),
                 hint="Parts of the checkpoint were removed or mixed: restore it, or start with a new one.")
-        report = ticker.tick(rows, batch, self.pacing.admissions(ticker.manifest, ticker.placements))
+        admissions = self.pacing.admissions(ticker.manifest, ticker.placements)
+        if any(a.release for a in admissions.values()):
+            ticker.tick(None, None, admissions)
+        report = ticker.tick(rows, batch, admissions)
         self.pacing.learn(report, ticker.manifest)
         self._committed()
         while not self._stop.is_set() and self._held_bytes(ticker) > self.settings.hold_bytes_max:

@@ -10,44 +10,40 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from engine import brief
+from engine.brief import Brief
 from engine.columns import concat
 from engine.errors import SpillwayError
-from engine.exchange import CONTROL, DELTA, HELD, LATE, NULL_KEY, REPORT, SEEN, Route, packed_bytes, unpack
+from engine.exchange import CONTROL, DELTA, HELD, LATE, NULL_KEY, REPORT, SEEN, packed_bytes, unpack
 from engine.flow import Flow
 from engine.ingest import Layout
-from engine.node_step import NodeStep, Release, Staged, Tally, staged_file
+from engine.node_step import NodeStep, Tally, staged_file
 from engine.query.model import JoinQuery
 from engine.sinks import ResultWriter
 from engine.state import files
 from engine.state.files import Tiers
-from engine.state.model import Runs
 from engine.state.stats import GroupDelta, sparse
 
 SIDE_KINDS = {NULL_KEY: "null_keys", LATE: "late"}
 
 
 @dataclass(frozen=True, slots=True)
-class StepPlan:
-    """All that nodes have to know for one tick."""
+class Standing:
+    """What the tasks of every tick have to know; the rest is in the tick's brief."""
 
-    version: int
     flow: Flow
     tiers: Mapping[str, Tiers]  # by operator
     query: JoinQuery
     layouts: tuple[Layout, ...]
-    routes: Mapping[int, Route]
-    runs: Mapping[tuple[str, int], tuple[Runs, ...]]  # by operator and node
     sink: str
     compression: str
     sides: str  # folder of the side outputs
-    releases: Mapping[tuple[str, int], tuple[Release, ...]] = field(default_factory=dict)
-    slow: Mapping[int, float] = field(default_factory=dict)  # tests: seconds per 1000 rows
 
 
 Parts = dict[tuple[int, int, int], list[pa.RecordBatch]]  # (operator, side, kind) -> batches
@@ -57,18 +53,18 @@ Parts = dict[tuple[int, int, int], list[pa.RecordBatch]]  # (operator, side, kin
 class Stage:
     """The function that Spark maps over each node's partition."""
 
-    plan: StepPlan
+    plan: Standing
     number: int
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         try:
-            yield from self._run(batches)
+            yield from self._run(batches, brief.take())
         except SpillwayError as error:
             raise RuntimeError(error.encode()) from error
         except OSError as error:
             raise RuntimeError(files.write_error(str(error.filename), error).encode()) from error
 
-    def _run(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def _run(self, batches: Iterator[pa.RecordBatch], tick: Brief) -> Iterator[pa.RecordBatch]:
         parts: Parts = {}
         nodes: set[int] = set()
         for batch in batches:
@@ -90,7 +86,7 @@ class Stage:
             raise SpillwayError(f"one partition holds rows of nodes {sorted(nodes)}", where="exchange",
                                 hint="This is a defect: please report it.")
         for node in nodes:
-            yield from _Work(self.plan, self.number, node).run(parts)
+            yield from _Work(self.plan, tick, self.number, node).run(parts)
 
     def _for_me(self, op: int, kind: int) -> bool:
         if kind in (REPORT, SEEN):
@@ -101,8 +97,8 @@ class Stage:
 class _Work:
     """One node in one stage."""
 
-    def __init__(self, plan: StepPlan, number: int, node: int) -> None:
-        self.plan, self.number, self.node = plan, number, node
+    def __init__(self, plan: Standing, tick: Brief, number: int, node: int) -> None:
+        self.plan, self.tick, self.number, self.node = plan, tick, number, node
         self.fused: dict[tuple[int, int], list[pa.RecordBatch]] = {}
 
     def run(self, parts: Parts) -> Iterator[pa.RecordBatch]:
@@ -112,7 +108,7 @@ class _Work:
         for op in plan.flow.ops:
             if op.stage != self.number:
                 continue
-            step = NodeStep(plan, op, self.node)
+            step = NodeStep(plan, self.tick, op, self.node)
             deltas = {n: [*parts.get((op.number, n, DELTA), []), *self.fused.get((op.number, n), [])]
                       for n in range(len(op.sides))}
             held = {n: parts.get((op.number, n, HELD), []) for n in range(len(op.sides))}
@@ -132,7 +128,7 @@ class _Work:
         if side.fused is not None:
             self.fused.setdefault((target.op, target.side), []).append(step.hashed(ordered, above))
             return
-        yield from self.plan.routes[target.op].send(target.side, ordered, above.keys, side.schema())
+        yield from self.tick.routes[target.op].send(target.side, ordered, above.keys, side.schema())
 
     def _set_aside(self, parts: Parts) -> list[list[Any]]:
         """Rows that join nothing, or came too late, go to their side outputs: [kind, input, rows, files]."""
@@ -145,7 +141,7 @@ class _Work:
             os.makedirs(folder, exist_ok=True)
             table = pa.Table.from_batches([batch]).rename_columns(_plain_names(layout))
             name = self.node * len(self.plan.layouts) + number
-            writer = ResultWriter(folder, self.plan.version, name, table.schema)
+            writer = ResultWriter(folder, self.tick.version, name, table.schema)
             writer.write(table)
             out.append([SIDE_KINDS[kind], layout.alias, batch.num_rows, staged_file(writer.close())])
             del side
@@ -155,7 +151,7 @@ class _Work:
         delta = sparse(tally.rows_in, tally.bytes_in, tally.rows_out)
         arrays = np.concatenate([delta.groups, delta.rows_in, delta.bytes_in, delta.rows_out]).tobytes()
         body = json.dumps(head).encode() + b"\0" + arrays
-        token = self.plan.routes[op].tokens[self.node]
+        token = self.tick.routes[op].tokens[self.node]
         return packed_bytes(token, self.node, op, 0, REPORT, pa.py_buffer(body))
 
 
@@ -181,5 +177,3 @@ def _distinct(names: list[str]) -> list[str]:
         out.append(name if seen[name] == 1 else f"{name}_{seen[name]}")
     return out
 
-
-__all__ = ["Release", "Stage", "Staged", "StepPlan", "parse_report"]

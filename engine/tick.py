@@ -11,6 +11,7 @@ import json
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -20,15 +21,15 @@ import numpy as np
 from engine import watermarks
 from engine.admission import OPEN, Admission
 from engine.arrow_map import map_in_arrow
+from engine.brief import Brief, Release, give
 from engine.exchange import CONTROL, PACKED, REPORT, Pack, Route, route_of
 from engine.flow import Flow
 from engine.ingest import Union
-from engine.node_step import Release
 from engine.plan.tree import Plan
 from engine.query.model import JoinQuery
 from engine.reports import NodeReport, OperatorReport, ReportPort, TickReport
 from engine.sinks import Sink, StagedFile
-from engine.stage import SIDE_KINDS, Stage, StepPlan, parse_report
+from engine.stage import SIDE_KINDS, Stage, Standing, parse_report
 from engine.state import files
 from engine.state.commits import SNAPSHOT_EVERY, Commit, CommitLog
 from engine.state.files import Tiers
@@ -113,19 +114,14 @@ class Ticker:
         return {join.id: self.manifest.placement.get(join.id, join.placement) for join in self.setup.plan.joins}
 
     def tick(self, rows: DataFrame | None, batch: int | None, admissions: Admissions = EVERYBODY) -> TickReport:
-        """Process one batch (or none), commit it, publish it."""
+        """Process one batch (or none: then held rows may be released), commit it, publish it. `rows` are
+        those of `stages`: to look at them is to run the tick."""
         started = time.perf_counter()
         admissions = {op.id: self._complete(op.id, admissions.get(op.id, OPEN)) for op in self.setup.flow.ops}
-        marks = self.marks()
-        expired = watermarks.expired(self.setup.flow, self.manifest, marks)
-        plan = self.step_plan(admissions, self.manifest.without(expired))
-        if rows is None:
-            packed = self.control(self.spark)
-        else:
-            packed = self._pack(rows, plan, marks)
-            if any(a.release for a in admissions.values()):
-                packed = packed.unionAll(self.control(rows.sparkSession))
-        outcome = self.step(packed, plan)
+        if rows is not None:
+            admissions = {op: Admission(a.hold + a.release, ()) for op, a in admissions.items()}
+        expired = watermarks.expired(self.setup.flow, self.manifest, self.marks())
+        outcome = self.step(rows, self.brief(admissions, self.manifest.without(expired)))
         self.arrived |= dict.fromkeys(outcome.seen, time.monotonic())
         commit = self.commit(outcome, batch, {g: a for g, a in admissions.items() if a.release}, expired=expired)
         self._publish(commit)
@@ -150,35 +146,46 @@ class Ticker:
         release = waiting.intersection(admission.release)
         return Admission(tuple(sorted({*admission.hold} | waiting - release)), tuple(sorted(release)))
 
-    def _pack(self, rows: DataFrame, plan: StepPlan, marks: Mapping[str, int]) -> DataFrame:
+    def stages(self, rows: DataFrame) -> DataFrame:
+        """The tick as a query over the rows of `ingest`: planned once, run once for every tick."""
         few = rows.coalesce(self.setup.slots)
-        return map_in_arrow(few, Pack(self.setup.union, plan.routes, marks), PACKED)
+        return self._stages(map_in_arrow(few, Pack(self.setup.union), PACKED))
 
-    def control(self, spark: SparkSession) -> DataFrame:
+    def _stages(self, packed: DataFrame) -> DataFrame:
+        standing = Standing(self.setup.flow, self.setup.tiers, self.setup.query, self.setup.union.layouts,
+                            str(self.sink.directory), self.sink.compression, self.setup.side_folder)
+        for number in range(self.setup.flow.stages):
+            routed = packed.repartition(self.setup.plan.nodes, "token")
+            packed = map_in_arrow(routed, Stage(standing, number), PACKED)
+        return packed
+
+    def control(self) -> DataFrame:
         """One empty row for every node, so that each runs even without input."""
         tokens = ",".join(str(t) for t in self.setup.tokens)
-        return spark.range(0, self.setup.plan.nodes, 1, 1).selectExpr(
+        return self.spark.range(0, self.setup.plan.nodes, 1, 1).selectExpr(
             f"element_at(cast(split('{tokens}', ',') as array<int>), cast(id as int) + 1) as token",
             "cast(id as int) as node", "0 as op", "0 as side", f"{CONTROL} as kind", "cast('' as binary) as body")
 
-    def step(self, packed: DataFrame, plan: StepPlan) -> Outcome:
-        """Run every stage; the reports of all of them come back together."""
-        for number in range(plan.flow.stages):
-            routed = packed.repartition(self.setup.plan.nodes, "token")
-            packed = map_in_arrow(routed, Stage(plan, number), PACKED)
-        return _outcome(plan.flow, [tuple(row) for row in packed.collect()])
+    @cached_property
+    def _idle_stages(self) -> DataFrame:
+        """The tick without input."""
+        return self._stages(self.control())
 
-    def step_plan(self, admissions: Admissions, manifest: Manifest) -> StepPlan:
-        """What the nodes have to know."""
+    def step(self, rows: DataFrame | None, brief: Brief) -> Outcome:
+        """Run every stage; the reports of all of them come back together."""
+        give(self.spark.sparkContext, brief, Path(self.setup.folders.durable).with_name("briefs"))
+        found = (self._idle_stages if rows is None else rows).collect()
+        return _outcome(self.setup.flow, [tuple(row) for row in found])
+
+    def brief(self, admissions: Admissions, manifest: Manifest) -> Brief:
+        """What the nodes have to know for one tick."""
         setup, nodes = self.setup, range(self.setup.plan.nodes)
         placements = self.placements
-        return StepPlan(
-            version=manifest.version + 1, flow=setup.flow, tiers=setup.tiers, query=setup.query,
-            layouts=setup.union.layouts,
+        return Brief(
+            version=manifest.version + 1, marks=self.marks(),
             routes={op.number: self._route(op.number, placements[op.id], admissions.get(op.id, OPEN))
                     for op in setup.flow.ops},
             runs={(op.id, n): manifest.at(op.id, n, len(op.sides)) for op in setup.flow.ops for n in nodes},
-            sink=str(self.sink.directory), compression=self.sink.compression, sides=setup.side_folder,
             releases=_releases(manifest.holds, admissions, placements), slow=setup.slow)
 
     def _route(self, op: int, placement: Sequence[int], admission: Admission) -> Route:
