@@ -44,7 +44,7 @@ def source(text: SqlText, node: exp.Expr, streams: Mapping[str, StreamSpec]) -> 
     selects = list(_selects(text, node.this))
     if len(selects) > BRANCHES_MAX:
         raise text.error(f"UNION ALL of {len(selects)} SELECTs; the limit is {BRANCHES_MAX}", node)
-    reads = [_read(text, select, streams) for select in selects]
+    reads = [_read(text, one, streams, named=not n) for n, one in enumerate(selects)]
     fields = _fields(text, reads)
     return Source(alias, fields, tuple(_branch(one, fields) for one in reads), start_of(node))
 
@@ -73,7 +73,9 @@ def _check_union(text: SqlText, node: exp.Union) -> None:
             raise text.error(f"{clause.strip('_').upper()} of a UNION ALL is not supported", node)
 
 
-def _read(text: SqlText, select: exp.Select, streams: Mapping[str, StreamSpec]) -> _Read:
+def _read(
+    text: SqlText, select: exp.Select, streams: Mapping[str, StreamSpec], *, named: bool
+) -> _Read:
     entries = list(tables(text, select))
     if len(entries) > 1:
         raise text.error(
@@ -88,7 +90,8 @@ def _read(text: SqlText, select: exp.Select, streams: Mapping[str, StreamSpec]) 
     clause = select.args.get("where")
     filters = conditions(scope, clause.this if clause else None, "WHERE")
     where = " AND ".join(spark_sql(term) for term in filters) or None
-    return _Read(own.branches[0].stream, where, outputs(found, select), select)
+    columns = outputs(found, select, named=named)
+    return _Read(own.branches[0].stream, where, columns, select)
 
 
 def _fields(text: SqlText, reads: list[_Read]) -> tuple[Field, ...]:

@@ -52,14 +52,15 @@ def conditions(scope: Scope, node: exp.Expr | None, clause: str) -> list[Term]:
     return found
 
 
-def outputs(found: From, select: exp.Select) -> list[Output]:
-    """The columns of SELECT, `*` written out; no two of one name."""
-    made = [output for node in select.expressions for output in _output(found, node)]
-    _check_names(found.scope.text, made, select)
+def outputs(found: From, select: exp.Select, *, named: bool = True) -> list[Output]:
+    """The columns of SELECT, `*` written out; if names matter, all have one and no two the same."""
+    made = [output for node in select.expressions for output in _output(found, node, named)]
+    if named:
+        _check_names(found.scope.text, made, select)
     return made
 
 
-def _output(found: From, node: exp.Expr) -> Iterator[Output]:
+def _output(found: From, node: exp.Expr, named: bool) -> Iterator[Output]:
     scope = found.scope
     star = node if isinstance(node, exp.Star) else node.this
     if isinstance(star, exp.Star) and isinstance(node, exp.Star | exp.Column):
@@ -67,7 +68,7 @@ def _output(found: From, node: exp.Expr) -> Iterator[Output]:
         return
     inner = (node.this if isinstance(node, exp.Alias) else node).unnest()
     term = build(inner, scope)
-    if not isinstance(node, exp.Alias) and not isinstance(inner, exp.Column):
+    if named and not isinstance(node, exp.Alias) and not isinstance(inner, exp.Column):
         raise scope.text.error(
             f"`{scope.text.source(node)}` needs a name", node, "write: expression AS name"
         )

@@ -191,7 +191,8 @@ def _check_times(scope: Scope, spec: QuerySpec, limit: Limit) -> None:
                 what = f"stream {stream.name} needs `time = …` in the query file for its window"
                 hint = f"name its event time column under [streams.{stream.name}]"
                 raise _error(scope, spec, limit, what, hint)
-            kinds[next(f.type for f in stream.fields if f.name == stream.time)] = stream.name
+            kind = next(f.type for f in stream.fields if f.name == stream.time)
+            kinds.setdefault(kind, stream.name)
     if len(kinds) > 1:
         shown = " and ".join(f"{name} ({kind})" for kind, name in kinds.items())
         raise _error(

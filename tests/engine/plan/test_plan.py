@@ -22,9 +22,17 @@ SQL = "SELECT a.k, va + x.vb AS s FROM a JOIN b x ON a.k = x.k AND va > 3 WHERE 
 
 
 def plan(sql: str = SQL, b: str = "k int, vb int", **changes: object) -> Plan:
-    streams = {"a": StreamSpec("a", "parquet", "/in/a", parse_schema("k long, va int, ts timestamp"),
-                               time="ts", watermark_s=1.0),
-               "b": StreamSpec("b", "csv", "/in/b", parse_schema(b))}
+    streams = {
+        "a": StreamSpec(
+            "a",
+            "parquet",
+            "/in/a",
+            parse_schema("k long, va int, ts timestamp"),
+            time="ts",
+            watermark_s=1.0,
+        ),
+        "b": StreamSpec("b", "csv", "/in/b", parse_schema(b)),
+    }
     spec = QuerySpec("q", sql, streams, SinkSpec("parquet", "/out"), Path("/state"), Path("q.toml"))
     spec = replace(spec, **changes)  # type: ignore[arg-type]
     return build_plan(spec, analyse(spec))
@@ -37,8 +45,11 @@ def test_even(groups: int, nodes: int) -> None:
     assert max(counts.values()) - min(counts.get(n, 0) for n in range(nodes)) <= 1
 
 
-shares = st.lists(st.integers(0, 100), min_size=1, max_size=8).filter(any).map(
-    lambda parts: {n: part / sum(parts) for n, part in enumerate(parts)})
+shares = (
+    st.lists(st.integers(0, 100), min_size=1, max_size=8)
+    .filter(any)
+    .map(lambda parts: {n: part / sum(parts) for n, part in enumerate(parts)})
+)
 
 
 @given(st.integers(1, 2000), shares)
@@ -55,7 +66,7 @@ def test_weighted_is_spread_out() -> None:
     placed = weighted(256, {0: 2 / 3, 1: 1 / 6, 2: 1 / 6})
     assert Counter(placed) == {0: 171, 1: 43, 2: 42} or Counter(placed) == {0: 171, 1: 42, 2: 43}
     for start in range(0, 240, 12):
-        assert 6 <= placed[start:start + 12].count(0) <= 10
+        assert 6 <= placed[start : start + 12].count(0) <= 10
 
 
 def test_plan() -> None:
@@ -67,7 +78,9 @@ def test_plan() -> None:
 
 
 def test_render() -> None:
-    assert render(plan()) == """\
+    assert (
+        render(plan())
+        == """\
 query q: 2 nodes
 └─ sink parquet /out
    └─ project project-1
@@ -84,6 +97,7 @@ query q: 2 nodes
          └─ exchange exchange-x by (CAST(`k` AS bigint))
             └─ scan b as x: csv /in/b
                     columns vb int"""
+    )
 
 
 def test_what_may_change() -> None:
@@ -97,11 +111,12 @@ def test_what_may_not_change() -> None:
     old = describe(plan())
     cases = [
         (plan(groups=128), "join-1: groups changed: 256 → 128"),
-        (plan(b="k int, vb int, n int"),
-         "stream b: schema changed: k int, vb int → k int, vb int, n int"),
-        (plan(SQL.replace("va > 3", "va > 4")),
-         "input a: filter changed: (`va` > 3) → (`va` > 4)"),
-        (plan(SQL.replace("a.k, ", "")), "output 1: gone (was s int = (\"a.va\" + \"x.vb\"))"),
+        (
+            plan(b="k int, vb int, n int"),
+            "stream b: schema changed: k int, vb int → k int, vb int, n int",
+        ),
+        (plan(SQL.replace("va > 3", "va > 4")), "input a: filter changed: (`va` > 3) → (`va` > 4)"),
+        (plan(SQL.replace("a.k, ", "")), 'output 1: gone (was s int = ("a.va" + "x.vb"))'),
     ]
     for changed, line in cases:
         assert line in differences(old, describe(changed))

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from engine.errors import QueryFileError, SourceError, SpillwayError
 from engine.query.file import read_query
-from engine.query.model import Field
+from engine.query.model import Field, OperatorSpec
 from engine.query.values import duration_s, size_bytes
 
 GOOD = """
@@ -87,6 +87,15 @@ placement = { 0 = 0.67, 1 = 0.165, 2 = 0.165 }
     assert spec.memory_per_node_bytes == 200_000_000
     assert spec.placement == {0: 0.67, 1: 0.165, 2: 0.165}
     assert spec.streams["b"].time == "t"
+    assert (spec.join_order, dict(spec.operators), spec.streams["a"].idle_after_s) == (None, {}, None)
+
+
+def test_trees_operators_and_idle_streams(folder: Path) -> None:
+    text = 'join_order = "(a b)"\n' + GOOD.replace('time = "ts"', 'time = "ts"\nidle_after = "30 seconds"')
+    text += "[operators.join-1]\ngroups = 16\nplacement = { 1 = 1.0 }\n"
+    spec = read_query(write(folder, text))
+    assert (spec.join_order, spec.streams["a"].idle_after_s) == ("(a b)", 30.0)
+    assert spec.operators == {"join-1": OperatorSpec(16, {1: 1.0})}
 
 
 def change(old: str, new: str) -> str:
@@ -131,6 +140,14 @@ BAD = {
     "time column": (change('time = "ts"', 'time = "tz"'), "streams.a.time: there is no column `tz`\n  columns are: k, ts, va"),
     "time type": (change('time = "ts"', 'time = "va"'), "column `va` is bigint, not a timestamp"),
     "watermark": (change('time = "ts"\n', ""), "streams.a.watermark: needs `time`"),
+    "idle without time": (change('time = "ts"\nwatermark = "1 second"', 'idle_after = "1 s"'), "streams.a.idle_after: needs `time`"),
+    "idle": (change('time = "ts"', 'time = "ts"\nidle_after = "0 s"'), "streams.a.idle_after: must be longer than 0"),
+    "idle type": (change('time = "ts"', 'time = "ts"\nidle_after = 3'), "streams.a.idle_after: must be a duration"),
+    "join order": ("join_order = 3\n" + GOOD, "join_order: must be a text in quotes"),
+    "empty join order": ('join_order = ""\n' + GOOD, r"join_order: is empty\n  write for example"),
+    "operator key": (GOOD + "[operators.join-1]\nnodes = 3\n", "operators.join-1.nodes: is not known"),
+    "operator groups": (GOOD + "[operators.join-1]\ngroups = 1\n", "operators.join-1.groups: is 1, less than the 2 nodes"),
+    "operator type": ("operators = 3\n" + GOOD, "operators: must be a table"),
     "placement sum": ("placement = { 0 = 0.5 }\n" + GOOD, "placement: the shares sum to 0.5, not 1"),
     "placement node": ("placement = { 0 = 0.5, 2 = 0.5 }\n" + GOOD, "placement: there is no node 2; nodes are 0 to 1"),
     "placement type": ('placement = { 0 = "x" }\n' + GOOD, "placement: must give shares by node"),
