@@ -117,7 +117,7 @@ class Ticker:
         for i, side in enumerate(self.sides):
             side.recover([(c.version, _staged(c, f"null_keys/{i}")) for c in found.tail])
         self._check_durable()
-        self._sweep()
+        self._sweep(None)  # nothing runs yet: what no manifest names is an earlier life's
         self._settle()
         self._warm()
 
@@ -251,7 +251,7 @@ class Ticker:
             side.publish(_staged(commit, f"null_keys/{i}"))
         if commit.version % SNAPSHOT_EVERY == 0:
             self.log.snapshot(self.manifest, self._packed_stats())
-            self._sweep()
+            self._sweep(self.manifest.version)
         self.sink.maybe_compact()
 
     def _packed_stats(self) -> dict[str, Any]:
@@ -268,10 +268,10 @@ class Ticker:
             for name in old - new:
                 Path(folder, name).unlink(missing_ok=True)
 
-    def _sweep(self) -> None:
-        tiers, version = self.setup.tiers, self.manifest.version
-        files.sweep(Path(tiers.memory), self.manifest.memory_files(), version=version + 1)
-        files.sweep(Path(tiers.durable), self.manifest.durable_files(), version=version + 1)
+    def _sweep(self, version: int | None) -> None:
+        tiers = self.setup.tiers
+        files.sweep(Path(tiers.memory), self.manifest.memory_files(), version=version)
+        files.sweep(Path(tiers.durable), self.manifest.durable_files(), version=version)
 
     # -- report -------------------------------------------------------------------------------------
 
