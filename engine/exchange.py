@@ -34,6 +34,7 @@ PACKED = "token int, node int, input int, kind int, body binary"
 _PACKED = pa.schema([("token", pa.int32()), ("node", pa.int32()), ("input", pa.int32()),
                      ("kind", pa.int32()), ("body", pa.binary())])
 PACK_ROWS_MAX = 1_000_000
+PACK_BYTES_MAX = 128 << 20  # several copies of a packed row are in the JVM at once; 2 GB fit no row
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,10 +145,11 @@ class Pack:
     def _pack(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         waiting: dict[int, list[pa.RecordBatch]] = {}
         for index, rows in self._inputs(batches):
-            pile = waiting.setdefault(index, [])
-            pile.append(rows)
-            if sum(b.num_rows for b in pile) >= PACK_ROWS_MAX:
-                yield from self._send(index, waiting.pop(index))
+            for piece in _pieces(rows):
+                pile = waiting.setdefault(index, [])
+                pile.append(piece)
+                if _full(pile):
+                    yield from self._send(index, waiting.pop(index))
         for index, pile in waiting.items():
             yield from self._send(index, pile)
 
@@ -206,6 +208,18 @@ def _read(layout: Layout, rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
             columns = [c.cast(f.type) if c.type != f.type else c
                        for c, f in zip(part.columns, schema, strict=True)]
             yield pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _pieces(rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    """The batch in slices that can be packed; wide rows make it several."""
+    step = max(1, rows.num_rows * PACK_BYTES_MAX // max(1, rows.nbytes))
+    for start in range(0, rows.num_rows, step):
+        yield rows.slice(start, step)
+
+
+def _full(pile: Sequence[pa.RecordBatch]) -> bool:
+    rows, size = sum(b.num_rows for b in pile), sum(b.nbytes for b in pile)
+    return bool(rows >= PACK_ROWS_MAX or size >= PACK_BYTES_MAX)
 
 
 def _null_keys(batch: pa.RecordBatch, keys: int) -> pa.Array | None:

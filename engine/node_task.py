@@ -158,6 +158,7 @@ class _NodeStep:
     def _released(self, index: int) -> Iterator[pa.RecordBatch]:
         for release in self.plan.releases.get(self.node, ()):
             if release.input == index:
+                files.verify(self.plan.tiers.durable, release.segment)
                 batch = files.read(self.plan.tiers.durable, release.segment)
                 starts = group_offsets(hashes(batch), self.plan.tiers.groups)
                 for g in release.groups:

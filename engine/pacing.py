@@ -5,6 +5,8 @@ Switched off for `--once`, where only the total time counts and a slow node's ro
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from engine.admission import OPEN, Admission, Load, admit
@@ -21,17 +23,17 @@ class Pacing:
 
     def __init__(self, plan: Plan, *, enabled: bool) -> None:
         self.enabled = enabled
-        self._owner = np.array(plan.join.placement, dtype=np.int64)
         self._rows = np.zeros(plan.join.groups)
         self._pace = np.zeros(plan.nodes)
         self._seen: Longs | None = None
 
-    def admission(self, manifest: Manifest) -> Admission:
-        """Who waits in the next tick."""
+    def admission(self, manifest: Manifest, placement: Sequence[int]) -> Admission:
+        """Who waits in the next tick. `placement`: the node of each group now, not as first planned."""
         if not self.enabled:
             return OPEN
-        return admit(Load(self._owner, self._rows, manifest.held_rows(len(self._owner)),
-                          manifest.held_since(len(self._owner)), self._pace))
+        owner = np.array(placement, dtype=np.int64)
+        return admit(Load(owner, self._rows, manifest.held_rows(len(owner)),
+                          manifest.held_since(len(owner)), self._pace))
 
     def learn(self, report: TickReport, held: Longs) -> None:
         """Take in one tick's report, and what waits after it."""

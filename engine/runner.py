@@ -35,7 +35,7 @@ from engine.reports import ReportPort
 from engine.session import start_session, tokens
 from engine.settings import Settings
 from engine.sinks import open_sink, side_directory
-from engine.state import folders
+from engine.state import folders, replay
 from engine.state.commits import CommitLog
 from engine.state.files import Tiers
 from engine.tick import Setup, Ticker
@@ -62,11 +62,13 @@ class QueryRun:
         self.plan: Plan = build_plan(spec, self.query)
         self.hash_mask = hash_mask
         self.slow: dict[int, float] = {}
-        self.warnings: list[str] = []
+        self.warn: Callable[[str], None] = _unheard
         self.failure: BaseException | None = None
         self.pacing = Pacing(self.plan, enabled=not once)
         self._stop = threading.Event()
         self._ticking = threading.Lock()
+        self._ended_ticks = False
+        self._refused = False  # a tick was not begun, for which Spark's thread ends with an error
         self._last_tick = time.monotonic()
         self._last_commit_s = 0.0
         self._ready = 0.0
@@ -83,7 +85,7 @@ class QueryRun:
             need = (self.spec.memory_per_node_bytes or 0) * self.plan.nodes
             places = folders.prepare(self.spec.checkpoint, Path(self.settings.mem_dir), need)
             if places.warning:
-                self.warnings.append(places.warning)
+                self.warn(places.warning)
             spark = start_session(master=master, nodes=self.plan.nodes, app_name=f"spillway {self.spec.name}",
                                   log_dir=self._log_dir(), driver_memory=self.settings.driver_memory)
             try:
@@ -105,6 +107,7 @@ class QueryRun:
             raise CheckpointError("the checkpoint belongs to another query:\n  - " + "\n  - ".join(changed),
                                   where=str(self.spec.checkpoint),
                                   hint="Use a new checkpoint (and sink path), or undo the change.")
+        replay.check(self.spec.checkpoint, log.recover().manifest.tick)
         return log
 
     def _log_dir(self) -> Path:
@@ -145,7 +148,8 @@ class QueryRun:
     def _on_batch(self, ticker: Ticker) -> Callable[[DataFrame, int], None]:
         def on_batch(rows: DataFrame, batch: int) -> None:
             with self._ticking:
-                if self._stop.is_set():
+                if self._stop.is_set() or self._ended_ticks:
+                    self._refused = True
                     raise Stopped
                 try:
                     self._take(ticker, rows, batch)
@@ -162,7 +166,7 @@ class QueryRun:
             raise CheckpointError(
                 f"Spark offers batch {batch}, the last one committed is {last}", where=str(self.spec.checkpoint),
                 hint="Parts of the checkpoint were removed or mixed: restore it, or start with a new one.")
-        report = ticker.tick(rows, batch, self.pacing.admission(ticker.manifest))
+        report = ticker.tick(rows, batch, self.pacing.admission(ticker.manifest, ticker.placement))
         self.pacing.learn(report, ticker.manifest.held_rows(self.plan.join.groups))
         self._committed()
         while not self._stop.is_set() and self._held_bytes(ticker) > self.settings.hold_bytes_max:
@@ -186,12 +190,16 @@ class QueryRun:
         try:
             return bool(stream.awaitTermination(1))
         except PySparkException as error:
+            if self._refused and self.failure is None:
+                return True
             raise self.failure or error from error
 
     def _end(self, stream: StreamingQuery) -> None:
-        """Stop between two ticks."""
+        """Stop between two ticks. Not under the lock: stopping waits for Spark's thread, which may be
+        waiting for the lock, about to begin a tick; it is told to give up instead."""
         with self._ticking:
-            stream.stop()
+            self._ended_ticks = True
+        stream.stop()
 
     def _drain_all(self, ticker: Ticker) -> None:
         while ticker.manifest.holds and not self._stop.is_set():
@@ -258,8 +266,14 @@ def explain(error: Exception) -> SpillwayError:
                          hint="Spark's own words are in the log; state is as it was at the last commit.")
 
 
+def _unheard(warning: str) -> None:
+    """Where warnings go when nobody listens."""
+
+
 def run(spec: QuerySpec, *, once: bool, master: str | None, settings: Settings,
-        ports: Sequence[ReportPort] = ()) -> RunSummary:
-    """Run a query until it is done or stopped."""
-    return QueryRun(spec, settings, ports, once=once).run(master)
+        ports: Sequence[ReportPort] = (), warn: Callable[[str], None] = _unheard) -> RunSummary:
+    """Run a query until it is done or stopped. `warn` is told what the user should know."""
+    query = QueryRun(spec, settings, ports, once=once)
+    query.warn = warn
+    return query.run(master)
 
