@@ -72,6 +72,12 @@ def with_nodes(spec: QuerySpec, nodes: int | None) -> QuerySpec:
         raise SettingError(
             f"--nodes {nodes} is out of range", hint=f"Choose from 1 to {NODES_MAX}."
         )
+    if spec.placement and max(spec.placement) >= nodes:
+        raise SettingError(
+            f"--nodes {nodes} does not fit the query file's placement, which names node "
+            f"{max(spec.placement)}",
+            hint="Change `placement` in the query file, or leave it out.",
+        )
     return replace(spec, nodes=nodes)
 
 
@@ -83,7 +89,9 @@ def _run(spec: QuerySpec, *, once: bool, master: str | None, settings: Settings)
         _say("Ctrl-C stops after the running tick")
     progress = TerminalProgress(sys.stderr, mode=settings.progress)
     with interrupts_end_it():
-        summary = run(spec, once=once, master=master, settings=settings, ports=[progress])
+        summary = run(
+            spec, once=once, master=master, settings=settings, ports=[progress], warn=_warn
+        )
     if once:
         print(summary.to_json(), flush=True)
     else:
@@ -139,6 +147,10 @@ def _newest(path: Path, rows: int) -> pa.Table:
     except FileNotFoundError:
         return pa.table({})
     return table.slice(max(0, table.num_rows - rows))
+
+
+def _warn(text: str) -> None:
+    _say(f"warning: {text}")
 
 
 def _say(text: str) -> None:

@@ -31,6 +31,7 @@ PACKED = "token int, node int, op int, side int, kind int, body binary"
 _NUMBERS = ("token", "node", "op", "side", "kind")
 _PACKED = pa.schema([*((name, pa.int32()) for name in _NUMBERS), ("body", pa.binary())])
 PACK_ROWS_MAX = 1_000_000
+PACK_BYTES_MAX = 128 << 20  # several copies of a packed row are in the JVM at once; 2 GB fit no row
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,10 +94,11 @@ class Packing:
         """Rows of the union in, packed rows out."""
         waiting: dict[int, list[pa.RecordBatch]] = {}
         for number, rows in self._inputs(batches):
-            pile = waiting.setdefault(number, [])
-            pile.append(rows)
-            if sum(b.num_rows for b in pile) >= PACK_ROWS_MAX:
-                yield from self._send(number, waiting.pop(number))
+            for piece in _pieces(rows):
+                pile = waiting.setdefault(number, [])
+                pile.append(piece)
+                if _full(pile):
+                    yield from self._send(number, waiting.pop(number))
         for number, pile in waiting.items():
             yield from self._send(number, pile)
 
@@ -134,6 +136,18 @@ class Packing:
     def _seen(self, layout: Layout, stamp: int) -> pa.RecordBatch:
         body = json.dumps([layout.alias, stamp]).encode()
         return packed_bytes(self.routes[layout.op].tokens[0], 0, layout.number, 0, SEEN, pa.py_buffer(body))
+
+
+def _pieces(rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    """The batch in slices that can be packed; wide rows make it several."""
+    step = max(1, rows.num_rows * PACK_BYTES_MAX // max(1, rows.nbytes))
+    for start in range(0, rows.num_rows, step):
+        yield rows.slice(start, step)
+
+
+def _full(pile: Sequence[pa.RecordBatch]) -> bool:
+    rows, size = sum(b.num_rows for b in pile), sum(b.nbytes for b in pile)
+    return bool(rows >= PACK_ROWS_MAX or size >= PACK_BYTES_MAX)
 
 
 def _nulls(batch: pa.RecordBatch, layout: Layout) -> pa.Array | None:

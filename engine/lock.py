@@ -5,6 +5,7 @@ Here: the lock and nothing else. What a checkpoint contains is engine/state's.
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 from collections.abc import Iterator
@@ -49,6 +50,6 @@ def _take(file: IO[str], checkpoint: Path) -> None:
             f"checkpoint {checkpoint} is in use by process {holder}",
             hint="Stop it or use another checkpoint.",
         ) from None
-    file.truncate(0)
-    file.write(str(os.getpid()))
-    file.flush()
+    with contextlib.suppress(OSError):  # only who holds it; a full disk is met, and told, later
+        os.ftruncate(file.fileno(), 0)
+        os.write(file.fileno(), str(os.getpid()).encode())

@@ -96,6 +96,7 @@ class NodeStep:
     def _released(self, side: int) -> Iterator[pa.RecordBatch]:
         for release in self.tick.releases.get((self.op.id, self.node), ()):
             if release.side == side:
+                files.verify(self.tiers.durable, release.segment)
                 batch = files.read(self.tiers.durable, release.segment)
                 starts = group_offsets(hashes(batch), self.op.groups)
                 for g in release.groups:

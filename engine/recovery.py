@@ -34,7 +34,7 @@ def recover(ticker: Ticker) -> None:
             ticker.count(commit)
     _finish(ticker, found.tail)
     _check_durable(ticker)
-    ticker.sweep()
+    ticker.sweep(None)  # nothing runs yet: what no manifest names is an earlier life's
     _settle(ticker)
     ticker.step(None, ticker.brief(EVERYBODY, ticker.manifest))
 

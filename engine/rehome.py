@@ -59,6 +59,7 @@ class Rehome:
         parts = []
         for run in runs:
             for segment in run.durable:
+                files.verify(tiers.durable, segment)
                 batch = files.read(tiers.durable, segment)
                 mine = np.flatnonzero(owner[group_of(hashes(batch), tiers.groups)] == node)
                 if len(mine):

@@ -39,7 +39,7 @@ from engine.reports import ReportPort
 from engine.session import start_session, tokens
 from engine.settings import Settings
 from engine.sinks import open_sink, side_directory
-from engine.state import folders
+from engine.state import folders, replay
 from engine.state.commits import CommitLog
 from engine.state.files import Tiers
 from engine.tick import SIDE_KINDS, Setup, Ticker
@@ -66,11 +66,13 @@ class QueryRun:
         self.plan: Plan = build_plan(spec, self.query)
         self.hash_mask = hash_mask
         self.slow: dict[int, float] = {}
-        self.warnings: list[str] = []
+        self.warn: Callable[[str], None] = _unheard
         self.failure: BaseException | None = None
         self.pacing = Pacing(self.plan, enabled=not once)
         self._stop = threading.Event()
         self._ticking = threading.Lock()
+        self._ended_ticks = False
+        self._refused = False  # a tick was not begun, for which Spark's thread ends with an error
         self._last_tick = time.monotonic()
         self._last_commit_s = 0.0
         self._ready = 0.0
@@ -87,7 +89,7 @@ class QueryRun:
             need = (self.spec.memory_per_node_bytes or 0) * self.plan.nodes
             places = folders.prepare(self.spec.checkpoint, Path(self.settings.mem_dir), need)
             if places.warning:
-                self.warnings.append(places.warning)
+                self.warn(places.warning)
             spark = start_session(master=master, nodes=self.plan.nodes, app_name=f"spillway {self.spec.name}",
                                   log_dir=self._log_dir(), driver_memory=self.settings.driver_memory)
             try:
@@ -112,6 +114,7 @@ class QueryRun:
             raise CheckpointError("the checkpoint belongs to another query:\n  - " + "\n  - ".join(changed),
                                   where=str(self.spec.checkpoint),
                                   hint="Use a new checkpoint (and sink path), or undo the change.")
+        replay.check(self.spec.checkpoint, log.recover().manifest.tick)
         return log
 
     def _log_dir(self) -> Path:
@@ -154,7 +157,8 @@ class QueryRun:
     def _on_batch(self, ticker: Ticker) -> Callable[[DataFrame, int], None]:
         def on_batch(rows: DataFrame, batch: int) -> None:
             with self._ticking:
-                if self._stop.is_set():
+                if self._stop.is_set() or self._ended_ticks:
+                    self._refused = True
                     raise Stopped
                 try:
                     self._take(ticker, rows, batch)
@@ -198,12 +202,16 @@ class QueryRun:
         try:
             return bool(stream.awaitTermination(1))
         except PySparkException as error:
+            if self._refused and self.failure is None:
+                return True
             raise self.failure or error from error
 
     def _end(self, stream: StreamingQuery) -> None:
-        """Stop between two ticks."""
+        """Stop between two ticks. Not under the lock: stopping waits for Spark's thread, which may be
+        waiting for the lock, about to begin a tick; it is told to give up instead."""
         with self._ticking:
-            stream.stop()
+            self._ended_ticks = True
+        stream.stop()
 
     def _drain_all(self, ticker: Ticker) -> None:
         while ticker.manifest.holds and not self._stop.is_set():
@@ -271,8 +279,14 @@ def explain(error: Exception) -> SpillwayError:
                          hint="Spark's own words are in the log; state is as it was at the last commit.")
 
 
+def _unheard(warning: str) -> None:
+    """Where warnings go when nobody listens."""
+
+
 def run(spec: QuerySpec, *, once: bool, master: str | None, settings: Settings,
-        ports: Sequence[ReportPort] = ()) -> RunSummary:
-    """Run a query until it is done or stopped."""
-    return QueryRun(spec, settings, ports, once=once).run(master)
+        ports: Sequence[ReportPort] = (), warn: Callable[[str], None] = _unheard) -> RunSummary:
+    """Run a query until it is done or stopped. `warn` is told what the user should know."""
+    query = QueryRun(spec, settings, ports, once=once)
+    query.warn = warn
+    return query.run(master)
 

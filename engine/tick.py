@@ -242,7 +242,7 @@ class Ticker:
             side.publish(staged_of(commit, name))
         if commit.version % SNAPSHOT_EVERY == 0:
             self.log.snapshot(self.manifest, self._packed_stats())
-            self.sweep()
+            self.sweep(self.manifest.version)
         self.sink.maybe_compact()
 
     def _packed_stats(self) -> dict[str, Any]:
@@ -259,11 +259,11 @@ class Ticker:
             for name in old - new:
                 Path(folder, name).unlink(missing_ok=True)
 
-    def sweep(self) -> None:
-        """Delete what no version needs: left by attempts that did not count."""
-        tiers, version = self.setup.folders, self.manifest.version
-        files.sweep(Path(tiers.memory), self.manifest.memory_files(), version=version + 1)
-        files.sweep(Path(tiers.durable), self.manifest.durable_files(), version=version + 1)
+    def sweep(self, version: int | None) -> None:
+        """Delete what no version needs: left by attempts that did not count. None: nothing runs yet."""
+        tiers = self.setup.folders
+        files.sweep(Path(tiers.memory), self.manifest.memory_files(), version=version)
+        files.sweep(Path(tiers.durable), self.manifest.durable_files(), version=version)
 
     # -- report -------------------------------------------------------------------------------------
 

@@ -5,7 +5,9 @@ and nothing is opened before the fork. What tasks do is node_task.py's.
 
 from __future__ import annotations
 
+import atexit
 import contextlib
+import gc
 import importlib
 import os
 
@@ -35,4 +37,7 @@ if __name__ == "__main__":
     from pyspark.daemon import manager
 
     preload()
+    # A worker collects garbage after every task: let it not look through the libraries (10 ms).
+    gc.freeze()
+    atexit.register(gc.unfreeze)  # or DuckDB's binding reports leaks when the daemon ends
     manager()

@@ -7,8 +7,11 @@ Environment variables:
 
 from __future__ import annotations
 
+import atexit
 import os
+import shutil
 import sys
+import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,6 +26,24 @@ if str(ROOT) not in _paths:
 os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
 os.environ["PYSPARK_PYTHON"] = sys.executable
 os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+
+
+def _own_memory_folder() -> None:
+    """State of killed and forgotten queries goes with the test run instead of filling /dev/shm."""
+    if "SPILLWAY_MEM_DIR" in os.environ or not os.access("/dev/shm", os.W_OK):
+        return
+    folder = tempfile.mkdtemp(prefix="spillway-tests-", dir="/dev/shm")
+    os.environ["SPILLWAY_MEM_DIR"] = folder
+    owner = os.getpid()
+
+    def remove() -> None:
+        if os.getpid() == owner:  # not in a forked child
+            shutil.rmtree(folder, ignore_errors=True)
+
+    atexit.register(remove)
+
+
+_own_memory_folder()
 
 import pytest  # noqa: E402
 from hypothesis import HealthCheck, settings  # noqa: E402

@@ -6,6 +6,7 @@ checksum of what follows. Only the driver that holds the checkpoint's lock write
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 from collections.abc import Mapping, Sequence
@@ -80,9 +81,14 @@ class CommitLog:
 
     def open(self, description: Mapping[str, str]) -> dict[str, str] | None:
         """Claim the folder for a query; None when new, else the description it was made with."""
-        self.folder.mkdir(parents=True, exist_ok=True)
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise write_error(str(self.folder), error) from error
         path = self.folder / "meta.json"
         if not path.exists():
+            if self._files():  # whose they are is not known
+                raise CheckpointError("meta.json is missing, commits are there", where=str(self.folder), hint=_DAMAGED)
             _write(path, {"format": FORMAT_VERSION, "query": dict(description)})
             return None
         meta = _read(path)
@@ -99,7 +105,7 @@ class CommitLog:
         """Replace all that came before by one file."""
         version = manifest.version
         _write(self.folder / f"snapshot-{version:010d}.json", {"manifest": manifest.pack(), "stats": stats})
-        for kind, number, path in self._files():
+        for _, number, path in self._files():
             if number < version:
                 path.unlink()
 
@@ -149,6 +155,8 @@ def _write(path: Path, body: Any) -> None:
         finally:
             os.close(folder)
     except OSError as error:
+        with contextlib.suppress(OSError):
+            part.unlink()
         raise write_error(str(path), error) from error
 
 

@@ -6,11 +6,13 @@ deleting them is the driver's (sweep.py).
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import uuid
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -79,7 +81,7 @@ def write_run(
     ends = cuts(batch, tiers)
     return tuple(
         _write(batch.slice(a, b - a), fresh.name(), folders, tiers.fsync)
-        for a, b in zip(ends, ends[1:], strict=False)
+        for a, b in pairwise(ends)
     )
 
 
@@ -108,6 +110,8 @@ def _store(path: str, data: pa.Buffer, fsync: bool) -> None:
             if fsync:
                 os.fsync(file.fileno())
     except OSError as error:
+        with contextlib.suppress(OSError):
+            os.unlink(path)  # half a file takes up the space that is missing
         raise write_error(path, error) from error
 
 
@@ -244,13 +248,15 @@ def _merge_from(runs: Runs, rows: int, size: int, times: Times, tiers: Tiers, cl
     return kept
 
 
-def sweep(folder: Path, keep: Iterable[str], *, version: int) -> int:
-    """Delete files in a state folder that no manifest names and no running tick can be writing."""
+def sweep(folder: Path, keep: Iterable[str], *, version: int | None) -> int:
+    """Delete files in a state folder that no manifest names; with `version`, not those of later ones."""
     wanted = set(keep)
     dropped = 0
     for entry in os.scandir(folder):
         stem = entry.name.lstrip(".")
-        if stem[:10].isdigit() and entry.name not in wanted and int(stem[:10]) <= version:
+        if not stem[:10].isdigit():
+            continue  # not ours to judge: the note of whose folder it is
+        if entry.name not in wanted and (version is None or int(stem[:10]) <= version):
             os.unlink(entry.path)
             dropped += 1
     return dropped

@@ -51,10 +51,12 @@ class GroupStats:
         self.time_s = 0.0
 
     def add(self, delta: GroupDelta, *, version: int, time_s: float) -> None:
-        """Take in one tick. Each row counts as a pulse of an exponential average: rows/s at rest."""
+        """Take in one tick. Its rows count as spread evenly since the tick before, so that the averages
+        settle at the true rate however long ticks are; rows of no time at all count as one pulse."""
         elapsed = max(0.0, time_s - self.time_s) if self.time_s else 0.0
         self.time_s = max(self.time_s, time_s)
-        keep, gain = 0.5 ** (elapsed / HALF_LIFE_S), np.log(2) / HALF_LIFE_S
+        decay = np.log(2) / HALF_LIFE_S
+        keep, gain = np.exp(-decay * elapsed), -np.expm1(-decay * elapsed) / elapsed if elapsed else decay
         self.in_rate *= keep
         self.out_rate *= keep
         at = delta.groups

@@ -23,7 +23,7 @@ import psutil
 
 from tests.bench.data import BENCH_DIR, ROOT, inputs
 from tests.bench.report import machine
-from tests.bench.sides import Bench, environment, query_file, spillway_exists, supervised
+from tests.bench.sides import Bench, environment, forget, query_file, spillway_exists, supervised
 from tests.bench.workloads import RECOVERY, Workload
 
 BYTES_PER_ROW = 24  # hash, key, value
@@ -171,7 +171,7 @@ def measure(workload: Workload, runs: int) -> list[Recovery]:
             print(f"  {number}: {describe(found[-1])}", flush=True)
         return found
     finally:
-        shutil.rmtree(bench.scratch, ignore_errors=True)
+        forget(bench.scratch)
 
 
 def describe(one: Recovery) -> str:

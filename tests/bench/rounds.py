@@ -11,7 +11,7 @@ from pathlib import Path
 from tests.bench.calibrate import Trial, calibrate
 from tests.bench.data import inputs, rows_per_tick
 from tests.bench.exact import Difference, difference
-from tests.bench.sides import Bench, Run, SideError, run_duckdb, run_spark, run_spillway
+from tests.bench.sides import Bench, Run, SideError, forget, run_duckdb, run_spark, run_spillway
 from tests.bench.workloads import Workload
 
 Say = Callable[[str], None]
@@ -81,7 +81,7 @@ def measure(workload: Workload, order: Order, say: Say = print) -> Measured:
             reference,
             lambda text, n=number: say(f"  {n}: {text}"),
         )
-    shutil.rmtree(bench.scratch, ignore_errors=True)
+    forget(bench.scratch)
     return measured
 
 
@@ -123,4 +123,4 @@ def _try(measured: Measured, reference: Path, say: Say, side: Callable[[], Run])
         f"{run.side:<8} {run.setting:<10} fpt {run.files_per_trigger}: {run.warm_s:7.2f} s warm "
         f"(first tick {run.cold_s:.2f} s), {run.usage['cpu_s']:.1f} CPU-s, {memory:.2f} GB, {check}"
     )
-    shutil.rmtree(run.output.parent, ignore_errors=True)
+    forget(run.output.parent)

@@ -81,9 +81,25 @@ class Bench:
         return self.spark_memory or f"{int(psutil.virtual_memory().total * 0.6) >> 30}g"
 
 
+def memory_folder() -> Path:
+    """Where our side keeps state in memory: a folder of this process, so that it can be removed."""
+    tmpfs = Path("/dev/shm")
+    base = tmpfs if os.access(tmpfs, os.W_OK) else BENCH_DIR
+    folder = base / f"spillway-bench-{os.getpid()}"
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return folder
+
+
+def forget(place: Path) -> None:
+    """Remove a run's files, on disk and in memory."""
+    shutil.rmtree(place, ignore_errors=True)
+    shutil.rmtree(memory_folder(), ignore_errors=True)
+
+
 def environment() -> dict[str, str]:
     clean = {key: value for key, value in os.environ.items() if key != "SPARK_HOME"}
     return clean | {
+        "SPILLWAY_MEM_DIR": str(memory_folder()),
         "PYTHONPATH": str(ROOT),
         "SPARK_LOCAL_IP": "127.0.0.1",
         "PYSPARK_PYTHON": sys.executable,
