@@ -34,8 +34,11 @@ def castable(source: str, target: str, literal: str | None = None) -> bool:
 
 def _castable_number(source: str, target: str) -> bool:
     if decimal_of(source):
-        return target in _FLOATS or decimal_of(target) is not None \
+        return (
+            target in _FLOATS
+            or decimal_of(target) is not None
             or (target == "boolean" and source in INTEGERS)
+        )
     return source in _FLOATS and (target in INTEGERS or (source, target) == ("float", "double"))
 
 

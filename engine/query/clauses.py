@@ -13,23 +13,49 @@ from engine.query.parse import SqlText
 
 _ALLOWED = {"expressions", "from_", "joins", "where"}
 _CLAUSES = {
-    "with_": "WITH (common table expressions)", "distinct": "DISTINCT", "group": "GROUP BY",
-    "having": "HAVING", "order": "ORDER BY", "sort": "SORT BY", "cluster": "CLUSTER BY",
-    "distribute": "DISTRIBUTE BY", "limit": "LIMIT", "offset": "OFFSET", "qualify": "QUALIFY",
-    "laterals": "LATERAL VIEW", "hint": "a hint (/*+ … */)", "windows": "WINDOW",
-    "into": "SELECT INTO", "locks": "FOR UPDATE", "sample": "_TABLESAMPLE", "pivots": "PIVOT",
-    "kind": "SELECT AS", "connect": "CONNECT BY",
+    "with_": "WITH (common table expressions)",
+    "distinct": "DISTINCT",
+    "group": "GROUP BY",
+    "having": "HAVING",
+    "order": "ORDER BY",
+    "sort": "SORT BY",
+    "cluster": "CLUSTER BY",
+    "distribute": "DISTRIBUTE BY",
+    "limit": "LIMIT",
+    "offset": "OFFSET",
+    "qualify": "QUALIFY",
+    "laterals": "LATERAL VIEW",
+    "hint": "a hint (/*+ … */)",
+    "windows": "WINDOW",
+    "into": "SELECT INTO",
+    "locks": "FOR UPDATE",
+    "sample": "_TABLESAMPLE",
+    "pivots": "PIVOT",
+    "kind": "SELECT AS",
+    "connect": "CONNECT BY",
 }
-_TABLE = {"sample": "_TABLESAMPLE", "pivots": "PIVOT", "version": "FOR VERSION AS OF",
-          "when": "FOR TIMESTAMP AS OF", "laterals": "LATERAL VIEW", "hints": "a hint",
-          "joins": "a join in parentheses", "system_time": "FOR SYSTEM_TIME"}
+_TABLE = {
+    "sample": "_TABLESAMPLE",
+    "pivots": "PIVOT",
+    "version": "FOR VERSION AS OF",
+    "when": "FOR TIMESTAMP AS OF",
+    "laterals": "LATERAL VIEW",
+    "hints": "a hint",
+    "joins": "a join in parentheses",
+    "system_time": "FOR SYSTEM_TIME",
+}
 _STATEMENTS: dict[type[exp.Expr], str] = {
-    exp.Intersect: "INTERSECT", exp.Except: "EXCEPT",
-    exp.Values: "VALUES", exp.Subquery: "a statement in parentheses",
+    exp.Intersect: "INTERSECT",
+    exp.Except: "EXCEPT",
+    exp.Values: "VALUES",
+    exp.Subquery: "a statement in parentheses",
 }
 _TABLES: dict[type[exp.Expr], str] = {
-    exp.Subquery: "a join in parentheses", exp.Values: "VALUES",
-    exp.Lateral: "LATERAL", exp.Unnest: "UNNEST", exp.TableFromRows: "a table function",
+    exp.Subquery: "a join in parentheses",
+    exp.Values: "VALUES",
+    exp.Lateral: "LATERAL",
+    exp.Unnest: "UNNEST",
+    exp.TableFromRows: "a table function",
     exp.Paren: "a join in parentheses",
 }
 _QUERIES = (exp.Select, exp.SetOperation, exp.Subquery)
@@ -38,8 +64,11 @@ _QUERIES = (exp.Select, exp.SetOperation, exp.Subquery)
 def check_select(text: SqlText, tree: exp.Expr) -> exp.Select:
     """The tree, if it is a SELECT of nothing but columns, FROM, JOIN and WHERE."""
     if isinstance(tree, exp.Union):
-        raise text.error("UNION of whole queries is not supported", tree.expression,
-                         "unite streams in FROM: (SELECT … FROM a UNION ALL SELECT … FROM b) x")
+        raise text.error(
+            "UNION of whole queries is not supported",
+            tree.expression,
+            "unite streams in FROM: (SELECT … FROM a UNION ALL SELECT … FROM b) x",
+        )
     if not isinstance(tree, exp.Select):
         name = _STATEMENTS.get(type(tree)) or type(tree).__name__.upper()
         raise text.error(f"{name} is not supported", tree, "write one SELECT")
@@ -47,8 +76,9 @@ def check_select(text: SqlText, tree: exp.Expr) -> exp.Select:
         if value and clause not in _ALLOWED:
             name = _CLAUSES.get(clause, clause.strip("_").upper())
             first = value[0] if isinstance(value, list) else value
-            raise text.error(f"{name} is not supported yet",
-                             first if isinstance(first, exp.Expr) else tree)
+            raise text.error(
+                f"{name} is not supported yet", first if isinstance(first, exp.Expr) else tree
+            )
     if not tree.args.get("from_"):
         raise text.error("there is no FROM", tree, "write SELECT … FROM a JOIN b ON a.k = b.k")
     return tree
@@ -83,8 +113,9 @@ def _check_parts(text: SqlText, node: exp.Expr) -> None:
             raise text.error(f"{_TABLE.get(part, part.upper())} is not supported yet", node)
     alias = node.args.get("alias")
     if alias is not None and alias.args.get("columns"):
-        raise text.error("aliases for columns, as in t(x, y), are not supported", node,
-                         "name columns in SELECT")
+        raise text.error(
+            "aliases for columns, as in t(x, y), are not supported", node, "name columns in SELECT"
+        )
 
 
 def _check_join(text: SqlText, join: exp.Join) -> None:

@@ -17,18 +17,37 @@ _TOKEN = re.compile(
 )
 _PLAIN_NAME = re.compile(r"\w+\Z")
 _SPELLINGS = {
-    "boolean": "boolean", "bool": "boolean",
-    "tinyint": "tinyint", "byte": "tinyint",
-    "smallint": "smallint", "short": "smallint",
-    "int": "int", "integer": "int",
-    "bigint": "bigint", "long": "bigint",
-    "float": "float", "real": "float", "double": "double",
-    "string": "string", "binary": "binary", "date": "date",
-    "timestamp": "timestamp", "timestamp_ltz": "timestamp", "timestamp_ntz": "timestamp_ntz",
-    "variant": "variant", "void": "void",
+    "boolean": "boolean",
+    "bool": "boolean",
+    "tinyint": "tinyint",
+    "byte": "tinyint",
+    "smallint": "smallint",
+    "short": "smallint",
+    "int": "int",
+    "integer": "int",
+    "bigint": "bigint",
+    "long": "bigint",
+    "float": "float",
+    "real": "float",
+    "double": "double",
+    "string": "string",
+    "binary": "binary",
+    "date": "date",
+    "timestamp": "timestamp",
+    "timestamp_ltz": "timestamp",
+    "timestamp_ntz": "timestamp_ntz",
+    "variant": "variant",
+    "void": "void",
 }
-_REFUSED = {"char": "string", "character": "string", "varchar": "string", "text": "string",
-            "datetime": "timestamp", "number": "decimal(p,s)", "uint": "bigint"}
+_REFUSED = {
+    "char": "string",
+    "character": "string",
+    "varchar": "string",
+    "text": "string",
+    "datetime": "timestamp",
+    "number": "decimal(p,s)",
+    "uint": "bigint",
+}
 
 
 class DdlError(ValueError):
@@ -163,8 +182,10 @@ def _decimal(tokens: _Tokens) -> DataType:
         scale = _number(tokens) if tokens.skip(",") else 0
         tokens.expect(")", "decimal(…")
     if not (1 <= precision <= 38 and 0 <= scale <= precision):
-        raise DdlError(f"decimal({precision},{scale}) is out of range; precision is 1 to 38, "
-                       "scale 0 to precision")
+        raise DdlError(
+            f"decimal({precision},{scale}) is out of range; precision is 1 to 38, "
+            "scale 0 to precision"
+        )
     return DataType("decimal", params=(precision, scale))
 
 
@@ -191,8 +212,11 @@ def _struct(tokens: _Tokens) -> DataType:
     while tokens.skip(","):
         fields.append(_column(tokens))
     tokens.expect(">", "struct<…")
-    return DataType("struct", children=tuple(parse_type(field.type) for field in fields),
-                    names=tuple(field.name for field in fields))
+    return DataType(
+        "struct",
+        children=tuple(parse_type(field.type) for field in fields),
+        names=tuple(field.name for field in fields),
+    )
 
 
 def _quote(name: str) -> str:

@@ -127,14 +127,18 @@ def _divided(term: Term, args: list[str]) -> str:
     left, right = _all_to(term, args, kind)
     sign = {"div": "//"}.get(term.op, term.op)
     if term.op == "%" and kind in INTEGERS:
-        result = f"CASE WHEN {right} = -1 THEN CAST(0 AS {duck_type(kind)}) ELSE {left} % {right} END"
+        result = (
+            f"CASE WHEN {right} = -1 THEN CAST(0 AS {duck_type(kind)}) ELSE {left} % {right} END"
+        )
         result = f"CASE WHEN {left} IS NOT NULL THEN {result} END"
     else:
         result = f"{left} {sign} {right}"
     if _is_nonzero_literal(term.args[1]):
         return f"({result})"
-    return (f"(CASE WHEN {right} = 0 AND {left} IS NOT NULL THEN error('division by zero') "
-            f"ELSE {result} END)")
+    return (
+        f"(CASE WHEN {right} = 0 AND {left} IS NOT NULL THEN error('division by zero') "
+        f"ELSE {result} END)"
+    )
 
 
 def _is_nonzero_literal(term: Term) -> bool:
@@ -174,9 +178,21 @@ def _bits(term: Term, args: list[str]) -> str:
 
 
 _MAKERS: dict[str, Callable[[Term, list[str]], str]] = {
-    "+": _arithmetic, "-": _arithmetic, "*": _arithmetic, "/": _divided, "div": _divided,
-    "%": _divided, "neg": _negated, "and": _and_or, "or": _and_or, "in": _in, "case": _case,
-    "&": _bits, "|": _bits, "^": _bits, "~": lambda term, args: f"(~{args[0]})",
+    "+": _arithmetic,
+    "-": _arithmetic,
+    "*": _arithmetic,
+    "/": _divided,
+    "div": _divided,
+    "%": _divided,
+    "neg": _negated,
+    "and": _and_or,
+    "or": _and_or,
+    "in": _in,
+    "case": _case,
+    "&": _bits,
+    "|": _bits,
+    "^": _bits,
+    "~": lambda term, args: f"(~{args[0]})",
     "not": lambda term, args: f"(NOT {_to(term.args[0], args[0], 'boolean')})",
     "is null": lambda term, args: f"({args[0]} IS NULL)",
     "is": lambda term, args: f"({_to(term.args[0], args[0], 'boolean')} IS {term.value.upper()})",
@@ -219,7 +235,9 @@ def _nvl2(term: Term, args: list[str]) -> str:
 def _substring(term: Term, args: list[str]) -> str:
     """Spark counts a negative start from the end, and cuts what lies before the beginning."""
     text, at = args[0], f"CAST({args[1]} AS BIGINT)"
-    first = f"(CASE WHEN {at} > 0 THEN {at} - 1 WHEN {at} < 0 THEN length({text}) + {at} ELSE 0 END)"
+    first = (
+        f"(CASE WHEN {at} > 0 THEN {at} - 1 WHEN {at} < 0 THEN length({text}) + {at} ELSE 0 END)"
+    )
     if len(args) == 2:
         return _unless_null(args, f"substring({text}, greatest({first}, 0) + 1)")
     count = f"CAST({args[2]} AS BIGINT)"
@@ -235,8 +253,12 @@ def _unless_null(args: list[str], sql: str) -> str:
 
 def _part(name: str, shift: int = 0) -> Callable[[Term, list[str]], str]:
     def maker(term: Term, args: list[str]) -> str:
-        return f"CAST({name}({args[0]}) + {shift} AS INTEGER)" if shift \
+        return (
+            f"CAST({name}({args[0]}) + {shift} AS INTEGER)"
+            if shift
             else f"CAST({name}({args[0]}) AS INTEGER)"
+        )
+
     return maker
 
 
@@ -246,14 +268,23 @@ def _side(term: Term, args: list[str]) -> str:
 
 
 _CALLS: dict[str, Callable[[Term, list[str]], str]] = {
-    "coalesce": _of_common, "greatest": _extreme, "least": _extreme, "if": _case,
-    "nullif": _nullif, "nvl2": _nvl2, "substring": _substring, "left": _side, "right": _side,
+    "coalesce": _of_common,
+    "greatest": _extreme,
+    "least": _extreme,
+    "if": _case,
+    "nullif": _nullif,
+    "nvl2": _nvl2,
+    "substring": _substring,
+    "left": _side,
+    "right": _side,
     "concat": lambda term, args: f"({' || '.join(args)})",
     "negative": _negated,
     "length": lambda term, args: (
         f"CAST({'octet_length' if term.args[0].type == 'binary' else 'length'}({args[0]}) "
-        "AS INTEGER)"),
-    "dayofweek": _part("dayofweek", 1), "weekday": _part("isodow", -1),
+        "AS INTEGER)"
+    ),
+    "dayofweek": _part("dayofweek", 1),
+    "weekday": _part("isodow", -1),
     "date_add": lambda term, args: f"CAST({args[0]} + CAST({args[1]} AS INTEGER) AS DATE)",
     "date_sub": lambda term, args: f"CAST({args[0]} - CAST({args[1]} AS INTEGER) AS DATE)",
     "datediff": lambda term, args: f"CAST({args[0]} - {args[1]} AS INTEGER)",

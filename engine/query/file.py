@@ -38,12 +38,20 @@ def read_query(path: Path, *, roots: Sequence[Path] | None = None) -> QuerySpec:
     tables = _stream_tables(table)
     _check_paths(str(path), _source_paths(tables, folder), checkpoint, sink, roots)
     spec = QuerySpec(
-        name=name, sql=table.text("sql", hint="write the query: sql = \"SELECT …\""),
+        name=name,
+        sql=table.text("sql", hint='write the query: sql = "SELECT …"'),
         streams={key: _stream(key, t, folder, window_s) for key, t in tables.items()},
-        sink=sink, checkpoint=checkpoint, file=path.absolute(), nodes=nodes, groups=groups,
-        window_s=window_s, memory_per_node_bytes=table.size("memory_per_node"),
-        placement=_placement(table, nodes), join_order=_join_order(table),
-        operators=_operators(table, nodes))
+        sink=sink,
+        checkpoint=checkpoint,
+        file=path.absolute(),
+        nodes=nodes,
+        groups=groups,
+        window_s=window_s,
+        memory_per_node_bytes=table.size("memory_per_node"),
+        placement=_placement(table, nodes),
+        join_order=_join_order(table),
+        operators=_operators(table, nodes),
+    )
     table.allow("window", "memory_per_node", "placement", "join_order", "operators")
     table.close()
     return spec
@@ -52,8 +60,11 @@ def read_query(path: Path, *, roots: Sequence[Path] | None = None) -> QuerySpec:
 def _groups(table: Table, default: int, nodes: int) -> int:
     groups = table.whole("groups", default, 1, GROUPS_MAX)
     if groups < nodes:
-        raise table.error(f"is {groups}, less than the {nodes} nodes", "groups",
-                          "each node needs at least one group")
+        raise table.error(
+            f"is {groups}, less than the {nodes} nodes",
+            "groups",
+            "each node needs at least one group",
+        )
     return groups
 
 
@@ -83,22 +94,27 @@ def _load(path: Path) -> Mapping[str, object]:
             raise QueryFileError(f"is larger than {FILE_BYTES_MAX} bytes", where=str(path))
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        raise QueryFileError("there is no such query file", where=str(path),
-                             hint="give the path of a .toml file") from None
+        raise QueryFileError(
+            "there is no such query file", where=str(path), hint="give the path of a .toml file"
+        ) from None
     except OSError as error:
         raise QueryFileError(f"cannot be read: {error.strerror}", where=str(path)) from None
     except UnicodeDecodeError as error:
         raise QueryFileError(f"is not UTF-8 text (byte {error.start})", where=str(path)) from None
     except tomllib.TOMLDecodeError as error:
-        raise QueryFileError(f"is not valid TOML: {error}", where=str(path),
-                             hint="texts need quotes, tables look like [streams.a]") from None
+        raise QueryFileError(
+            f"is not valid TOML: {error}",
+            where=str(path),
+            hint="texts need quotes, tables look like [streams.a]",
+        ) from None
 
 
 def _query_name(table: Table, path: Path) -> str:
     name = table.text("name", path.stem)
     if not _NAME.match(name):
-        raise table.error(f"`{name}` is not a name", "name",
-                          "use up to 64 letters, digits, -, _ and .")
+        raise table.error(
+            f"`{name}` is not a name", "name", "use up to 64 letters, digits, -, _ and ."
+        )
     return name
 
 
@@ -118,12 +134,20 @@ def _stream_tables(table: Table) -> dict[str, Table]:
 
 
 def _source_paths(tables: Mapping[str, Table], folder: Path) -> dict[str, Path]:
-    return {f"{t.name}.path": local_path(t, "path", folder=folder)
-            for t in tables.values() if read_format(t, SOURCES) != "generator"}
+    return {
+        f"{t.name}.path": local_path(t, "path", folder=folder)
+        for t in tables.values()
+        if read_format(t, SOURCES) != "generator"
+    }
 
 
-def _check_paths(file: str, sources: Mapping[str, Path], checkpoint: Path, sink: SinkSpec,
-                 roots: Sequence[Path] | None) -> None:
+def _check_paths(
+    file: str,
+    sources: Mapping[str, Path],
+    checkpoint: Path,
+    sink: SinkSpec,
+    roots: Sequence[Path] | None,
+) -> None:
     own = {"checkpoint": checkpoint}
     if sink.path:
         own["sink.path"] = Path(sink.path)
@@ -148,8 +172,16 @@ def _stream(name: str, table: Table, folder: Path, window_s: float | None) -> St
     idle_after_s = _idle_after(table, time)
     table.allow("schema", "time", "watermark", "idle_after")
     table.close()
-    return StreamSpec(name, kind, "" if kind == "generator" else str(path), fields, time,
-                      watermark_s, idle_after_s, options)
+    return StreamSpec(
+        name,
+        kind,
+        "" if kind == "generator" else str(path),
+        fields,
+        time,
+        watermark_s,
+        idle_after_s,
+        options,
+    )
 
 
 def _idle_after(table: Table, time: str | None) -> float | None:
@@ -158,25 +190,37 @@ def _idle_after(table: Table, time: str | None) -> float | None:
     if found is not None and time is None:
         raise table.error("needs `time`", "idle_after", "name the stream's event time column")
     if found == 0:
-        raise table.error("must be longer than 0", "idle_after",
-                          "leave it out to wait for a silent stream forever")
+        raise table.error(
+            "must be longer than 0",
+            "idle_after",
+            "leave it out to wait for a silent stream forever",
+        )
     return found
 
 
 def _time(table: Table, fields: tuple[Field, ...], window_s: float | None) -> str | None:
     if not table.has("time"):
         if window_s is not None:
-            raise table.error("is missing, and the query has a window", "time",
-                              "name the stream's event time column")
+            raise table.error(
+                "is missing, and the query has a window",
+                "time",
+                "name the stream's event time column",
+            )
         return None
     name = table.text("time")
     found = next((f for f in fields if f.name.lower() == name.lower()), None)
     if found is None:
-        raise table.error(f"there is no column `{name}`", "time",
-                          f"columns are: {', '.join(f.name for f in fields)}")
+        raise table.error(
+            f"there is no column `{name}`",
+            "time",
+            f"columns are: {', '.join(f.name for f in fields)}",
+        )
     if found.type not in ("timestamp", "timestamp_ntz"):
-        raise table.error(f"column `{name}` is {found.type}, not a timestamp", "time",
-                          "declare it as timestamp or timestamp_ntz")
+        raise table.error(
+            f"column `{name}` is {found.type}, not a timestamp",
+            "time",
+            "declare it as timestamp or timestamp_ntz",
+        )
     return found.name
 
 

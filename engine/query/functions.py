@@ -14,9 +14,19 @@ def _names(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-ALIASES = {"ucase": "upper", "lcase": "lower", "char_length": "length", "character_length": "length",
-           "len": "length", "substr": "substring", "dayofmonth": "day", "nvl": "coalesce",
-           "ifnull": "coalesce", "date_diff": "datediff", "dateadd": "date_add"}
+ALIASES = {
+    "ucase": "upper",
+    "lcase": "lower",
+    "char_length": "length",
+    "character_length": "length",
+    "len": "length",
+    "substr": "substring",
+    "dayofmonth": "day",
+    "nvl": "coalesce",
+    "ifnull": "coalesce",
+    "date_diff": "datediff",
+    "dateadd": "date_add",
+}
 
 POST = _names("""
     abs coalesce concat date_add date_sub datediff day dayofweek dayofyear greatest hour if least

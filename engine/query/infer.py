@@ -103,8 +103,10 @@ def _common_number(left: str, right: str) -> str:
 
 def _decimal(precision: int, scale: int) -> str:
     if precision > 38:
-        raise NotProven(f"the result needs decimal({precision},{scale}), and 38 digits are the "
-                        "limit; CAST to fewer digits")
+        raise NotProven(
+            f"the result needs decimal({precision},{scale}), and 38 digits are the "
+            "limit; CAST to fewer digits"
+        )
     return f"decimal({precision},{scale})"
 
 
@@ -207,14 +209,29 @@ def _case(op: str, args: tuple[Kind, ...]) -> str:
     pairs = len(args) // 2
     _boolean("WHEN", tuple(args[2 * i] for i in range(pairs)))
     values = tuple(args[2 * i + 1] for i in range(pairs))
-    return common(values + args[2 * pairs:])
+    return common(values + args[2 * pairs :])
 
 
 _RULES: dict[str, Callable[[str, tuple[Kind, ...]], str]] = {
-    "+": _arithmetic, "-": _arithmetic, "*": _arithmetic, "%": _arithmetic, "/": _divide,
-    "div": _whole_divide, "neg": _negate, "and": _boolean, "or": _boolean, "not": _boolean,
-    "is": _boolean, "is null": _any_to_boolean, "&": _bits, "|": _bits, "^": _bits, "~": _bits,
-    "||": _strings, "like": _like, "case": _case,
+    "+": _arithmetic,
+    "-": _arithmetic,
+    "*": _arithmetic,
+    "%": _arithmetic,
+    "/": _divide,
+    "div": _whole_divide,
+    "neg": _negate,
+    "and": _boolean,
+    "or": _boolean,
+    "not": _boolean,
+    "is": _boolean,
+    "is null": _any_to_boolean,
+    "&": _bits,
+    "|": _bits,
+    "^": _bits,
+    "~": _bits,
+    "||": _strings,
+    "like": _like,
+    "case": _case,
 }
 
 
@@ -239,11 +256,13 @@ def _call(name: str, args: tuple[Kind, ...]) -> str:
 
 def _needs(*wanted: tuple[str, ...], result: str) -> Callable[[str, tuple[Kind, ...]], str]:
     """A rule: argument i must be of one of the types wanted[i]."""
+
     def rule(name: str, args: tuple[Kind, ...]) -> str:
         for arg, kinds in zip(args, wanted, strict=False):
             if arg.type not in kinds:
                 raise NotProven(f"{name} of {arg.type} is not supported")
         return result
+
     return rule
 
 
@@ -278,17 +297,33 @@ _CLOCK = (_needs(("timestamp", "timestamp_ntz"), result="int"), range(1, 2))
 _TRIM = (_needs(_TEXT, result="string"), range(1, 2))
 _DAYS = (_needs(("date",), _WHOLE, result="date"), range(2, 3))
 _CALLS: dict[str, tuple[Callable[[str, tuple[Kind, ...]], str], range]] = {
-    "abs": (_negate, range(1, 2)), "negative": (_negate, range(1, 2)),
-    "coalesce": (_of_common, _ANY_COUNT), "greatest": (_extreme, range(2, 256)),
-    "least": (_extreme, range(2, 256)), "nullif": (_nullif, range(2, 3)),
-    "nvl2": (_nvl2, range(3, 4)), "if": (_if, range(3, 4)), "concat": (_strings, _ANY_COUNT),
+    "abs": (_negate, range(1, 2)),
+    "negative": (_negate, range(1, 2)),
+    "coalesce": (_of_common, _ANY_COUNT),
+    "greatest": (_extreme, range(2, 256)),
+    "least": (_extreme, range(2, 256)),
+    "nullif": (_nullif, range(2, 3)),
+    "nvl2": (_nvl2, range(3, 4)),
+    "if": (_if, range(3, 4)),
+    "concat": (_strings, _ANY_COUNT),
     "length": (_needs(("string", "binary"), result="int"), range(1, 2)),
-    "trim": _TRIM, "ltrim": _TRIM, "rtrim": _TRIM,
+    "trim": _TRIM,
+    "ltrim": _TRIM,
+    "rtrim": _TRIM,
     "left": (_needs(_TEXT, _WHOLE, result="string"), range(2, 3)),
     "right": (_needs(_TEXT, _WHOLE, result="string"), range(2, 3)),
     "substring": (_needs(_TEXT, _WHOLE, _WHOLE, result="string"), range(2, 4)),
-    "year": _PART, "quarter": _PART, "month": _PART, "day": _PART, "dayofweek": _PART,
-    "dayofyear": _PART, "weekday": _PART, "hour": _CLOCK, "minute": _CLOCK, "second": _CLOCK,
-    "date_add": _DAYS, "date_sub": _DAYS,
+    "year": _PART,
+    "quarter": _PART,
+    "month": _PART,
+    "day": _PART,
+    "dayofweek": _PART,
+    "dayofyear": _PART,
+    "weekday": _PART,
+    "hour": _CLOCK,
+    "minute": _CLOCK,
+    "second": _CLOCK,
+    "date_add": _DAYS,
+    "date_sub": _DAYS,
     "datediff": (_needs(("date",), ("date",), result="int"), range(2, 3)),
 }

@@ -90,7 +90,9 @@ class JoinInput:
     payload: tuple[Field, ...]
     where: str | None = None  # Spark SQL over the stream's columns
     time: str | None = None  # the event time column, where windows need it
-    exprs: tuple[str, ...] = ()  # Spark SQL of each payload column, where not the column of that name
+    exprs: tuple[
+        str, ...
+    ] = ()  # Spark SQL of each payload column, where not the column of that name
     more: tuple[JoinInput, ...] = ()  # UNION ALL: further streams under this alias
 
     def column_id(self, name: str) -> str:

@@ -14,13 +14,18 @@ from engine.query.scope import closest
 from engine.query.values import Table
 
 _FILES = "maxFilesPerTrigger maxBytesPerTrigger pathGlobFilter recursiveFileLookup"
-_TEXT = ("dateFormat timestampFormat timestampNTZFormat mode multiLine lineSep encoding locale "
-         "timeZone")
-_CSV = ("header sep delimiter quote escape charToEscapeQuoteEscaping comment nullValue emptyValue "
-        "nanValue positiveInf negativeInf ignoreLeadingWhiteSpace ignoreTrailingWhiteSpace "
-        "maxColumns maxCharsPerColumn enforceSchema unescapedQuoteHandling")
-_JSON = ("allowComments allowUnquotedFieldNames allowSingleQuotes allowNumericLeadingZeros "
-         "allowBackslashEscapingAnyCharacter allowUnquotedControlChars allowNonNumericNumbers")
+_TEXT = (
+    "dateFormat timestampFormat timestampNTZFormat mode multiLine lineSep encoding locale timeZone"
+)
+_CSV = (
+    "header sep delimiter quote escape charToEscapeQuoteEscaping comment nullValue emptyValue "
+    "nanValue positiveInf negativeInf ignoreLeadingWhiteSpace ignoreTrailingWhiteSpace "
+    "maxColumns maxCharsPerColumn enforceSchema unescapedQuoteHandling"
+)
+_JSON = (
+    "allowComments allowUnquotedFieldNames allowSingleQuotes allowNumericLeadingZeros "
+    "allowBackslashEscapingAnyCharacter allowUnquotedControlChars allowNonNumericNumbers"
+)
 _FORMATS = "dateFormat timestampFormat timestampNTZFormat lineSep encoding timeZone compression"
 
 SOURCES: dict[str, tuple[str, ...] | None] = {
@@ -32,9 +37,11 @@ SOURCES: dict[str, tuple[str, ...] | None] = {
 SINKS: dict[str, tuple[str, ...]] = {
     "parquet": ("compression",),
     "json": tuple(f"{_FORMATS} ignoreNullFields".split()),
-    "csv": tuple(f"{_FORMATS} header sep delimiter quote escape escapeQuotes quoteAll nullValue "
-                 "emptyValue charToEscapeQuoteEscaping ignoreLeadingWhiteSpace "
-                 "ignoreTrailingWhiteSpace".split()),
+    "csv": tuple(
+        f"{_FORMATS} header sep delimiter quote escape escapeQuotes quoteAll nullValue "
+        "emptyValue charToEscapeQuoteEscaping ignoreLeadingWhiteSpace "
+        "ignoreTrailingWhiteSpace".split()
+    ),
     "orc": ("compression",),
     "avro": ("compression", "recordName", "recordNamespace"),
     "delta": ("mergeSchema",),

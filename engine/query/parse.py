@@ -19,8 +19,13 @@ from sqlglot.tokenizer_core import TokenType
 
 from engine.errors import SqlError
 
-_SHORT_TEXTS = (TokenType.CHAR, TokenType.VARCHAR, TokenType.NCHAR, TokenType.NVARCHAR,
-                TokenType.BPCHAR)
+_SHORT_TEXTS = (
+    TokenType.CHAR,
+    TokenType.VARCHAR,
+    TokenType.NCHAR,
+    TokenType.NVARCHAR,
+    TokenType.BPCHAR,
+)
 _BEFORE_TYPE = (TokenType.ALIAS, TokenType.DCOLON)
 _SPECIAL_SYNTAX = ("CAST", "TRY_CAST", "EXTRACT", "TRIM")
 
@@ -30,13 +35,16 @@ class PlainSpark(Spark):
 
     class Parser(SparkParser):
         FUNCTIONS: ClassVar = {}
-        FUNCTION_PARSERS: ClassVar = {name: parser for name, parser
-                                      in SparkParser.FUNCTION_PARSERS.items()
-                                      if name in _SPECIAL_SYNTAX}
+        FUNCTION_PARSERS: ClassVar = {
+            name: parser
+            for name, parser in SparkParser.FUNCTION_PARSERS.items()
+            if name in _SPECIAL_SYNTAX
+        }
 
 
-QUOTED = re.compile(r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|`[^`]*`|--[^\n]*|/\*.*?\*/|/(?!\*)""",
-                     re.DOTALL)
+QUOTED = re.compile(
+    r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|`[^`]*`|--[^\n]*|/\*.*?\*/|/(?!\*)""", re.DOTALL
+)
 
 
 _INTERVAL = re.compile(r"\s*[-+]?\s*INTERVAL\s+('[^']*'|-?\d+)\s+\w+", re.IGNORECASE)
@@ -66,7 +74,7 @@ class SqlText:
         end = max(e for _, e in spans) + 1
         while node.find(exp.Interval) and (tail := _INTERVAL.match(self.sql, end)):
             end = tail.end()  # its parts carry no places of their own
-        return self.sql[min(s for s, _ in spans):end]
+        return self.sql[min(s for s, _ in spans) : end]
 
 
 def start_of(node: exp.Expr | None) -> int:
@@ -88,8 +96,11 @@ def parse(text: SqlText) -> exp.Expr:
         raise _parse_error(text, error) from None
     except TokenError as error:
         opened = _open_quote(text.sql)
-        what = f"the quote {text.sql[opened]} is not closed" if opened is not None \
+        what = (
+            f"the quote {text.sql[opened]} is not closed"
+            if opened is not None
             else str(error).splitlines()[0]
+        )
         raise text.error(f"the SQL cannot be read: {what}", opened or 0) from None
     found = [s for s in statements if s is not None]
     if not found:
@@ -103,10 +114,16 @@ def _refuse_short_texts(text: SqlText) -> None:
     """sqlglot reads VARCHAR(3) as STRING, and would drop the 3 without a word."""
     tokens = PlainSpark().tokenize(text.sql)
     for before, token, after in zip(tokens, tokens[1:], tokens[2:], strict=False):
-        if token.token_type in _SHORT_TEXTS and before.token_type in _BEFORE_TYPE \
-                and after.token_type == TokenType.L_PAREN:
-            raise text.error(f"CAST to {token.text} is not supported", token.start,
-                             "CAST to string, and use left(…, n)")
+        if (
+            token.token_type in _SHORT_TEXTS
+            and before.token_type in _BEFORE_TYPE
+            and after.token_type == TokenType.L_PAREN
+        ):
+            raise text.error(
+                f"CAST to {token.text} is not supported",
+                token.start,
+                "CAST to string, and use left(…, n)",
+            )
 
 
 def _parse_error(text: SqlText, error: ParseError) -> SqlError:

@@ -18,11 +18,15 @@ def local_path(table: Table, key: str, default: str | None = None, *, folder: Pa
     """A path on this machine, absolute; relative ones start at the query file's folder."""
     given = table.text(key, default, hint="give a path; relative ones start at the query file")
     if _SCHEME.match(given):
-        raise table.error(f"`{given}` is not a path on this machine", key,
-                          "remote paths are not supported yet")
+        raise table.error(
+            f"`{given}` is not a path on this machine", key, "remote paths are not supported yet"
+        )
     if _PATTERN.search(given):
-        raise table.error(f"`{given}` is a pattern", key,
-                          "give the folder, and choose files by the option pathGlobFilter")
+        raise table.error(
+            f"`{given}` is a pattern",
+            key,
+            "give the folder, and choose files by the option pathGlobFilter",
+        )
     if "\0" in given:
         raise table.error("holds a NUL character", key)
     if given.startswith("~/"):
@@ -36,15 +40,23 @@ def check_source(table: Table, path: Path) -> None:
     try:
         there = path.exists()
     except OSError as error:
-        raise SourceError(f"cannot look at `{path}`: {error.strerror}", where=where,
-                          hint="check the path, and access to the folders above it") from None
+        raise SourceError(
+            f"cannot look at `{path}`: {error.strerror}",
+            where=where,
+            hint="check the path, and access to the folders above it",
+        ) from None
     if not there:
-        raise SourceError(f"there is no `{path}`", where=where,
-                          hint=f"create it, or correct the path (nearest that exists: "
-                               f"{_nearest(path)})")
+        raise SourceError(
+            f"there is no `{path}`",
+            where=where,
+            hint=f"create it, or correct the path (nearest that exists: {_nearest(path)})",
+        )
     if not os.access(path, os.R_OK | (os.X_OK if path.is_dir() else 0)):
-        raise SourceError(f"no permission to read `{path}`", where=where,
-                          hint="grant read access to the user that runs the query")
+        raise SourceError(
+            f"no permission to read `{path}`",
+            where=where,
+            hint="grant read access to the user that runs the query",
+        )
 
 
 def check_roots(file: str, paths: Mapping[str, Path], roots: Sequence[Path] | None) -> None:
@@ -55,8 +67,11 @@ def check_roots(file: str, paths: Mapping[str, Path], roots: Sequence[Path] | No
     for key, path in paths.items():
         real = _real(file, key, path)
         if not any(real.is_relative_to(root) for root in resolved):
-            raise QueryFileError(f"`{real}` is outside the allowed folders", where=f"{file}: {key}",
-                                 hint=f"allowed are: {', '.join(map(str, resolved)) or 'none'}")
+            raise QueryFileError(
+                f"`{real}` is outside the allowed folders",
+                where=f"{file}: {key}",
+                hint=f"allowed are: {', '.join(map(str, resolved)) or 'none'}",
+            )
 
 
 def check_apart(file: str, own: Mapping[str, Path], sources: Mapping[str, Path]) -> None:
@@ -66,8 +81,11 @@ def check_apart(file: str, own: Mapping[str, Path], sources: Mapping[str, Path])
         for other, taken in others.items():
             mine, theirs = _real(file, key, path), _real(file, other, taken)
             if mine.is_relative_to(theirs) or theirs.is_relative_to(mine):
-                raise QueryFileError(f"`{path}` overlaps {other} (`{taken}`)",
-                                     where=f"{file}: {key}", hint="give each a folder of its own")
+                raise QueryFileError(
+                    f"`{path}` overlaps {other} (`{taken}`)",
+                    where=f"{file}: {key}",
+                    hint="give each a folder of its own",
+                )
 
 
 def _real(file: str, key: str, path: Path) -> Path:
@@ -75,8 +93,11 @@ def _real(file: str, key: str, path: Path) -> Path:
     try:
         return path.resolve()
     except (OSError, RuntimeError) as error:
-        raise QueryFileError(f"cannot follow `{path}`: {error}", where=f"{file}: {key}",
-                             hint="look for links in a circle") from None
+        raise QueryFileError(
+            f"cannot follow `{path}`: {error}",
+            where=f"{file}: {key}",
+            hint="look for links in a circle",
+        ) from None
 
 
 def _nearest(path: Path) -> Path:

@@ -70,8 +70,10 @@ def _cast(table: pa.Table, schema: pa.Schema) -> pa.Table:
 
 @lru_cache(maxsize=64)
 def _select(query: JoinQuery) -> str:
-    columns = ", ".join(f"{output.expr or quote(output.source or '')} AS {quote(output.name)}"
-                        for output in query.outputs)
+    columns = ", ".join(
+        f"{output.expr or quote(output.source or '')} AS {quote(output.name)}"
+        for output in query.outputs
+    )
     where = f" WHERE {query.where}" if query.where else ""
     return f"SELECT {columns} FROM {_CHUNK}{where}"
 
@@ -87,13 +89,17 @@ def connection() -> duckdb.DuckDBPyConnection:
     return connection
 
 
-def _explained(cursor: duckdb.DuckDBPyConnection, query: JoinQuery,
-               error: duckdb.Error) -> SpillwayError:
+def _explained(
+    cursor: duckdb.DuckDBPyConnection, query: JoinQuery, error: duckdb.Error
+) -> SpillwayError:
     """Names the expression that failed, by trying each by itself."""
     culprit = _culprit(cursor, query)
     reason = str(error).splitlines()[0]
-    return SpillwayError(f"cannot compute {culprit}: {reason}", where="query",
-                         hint="guard it with CASE WHEN …, CAST to a wider type, or filter the rows")
+    return SpillwayError(
+        f"cannot compute {culprit}: {reason}",
+        where="query",
+        hint="guard it with CASE WHEN …, CAST to a wider type, or filter the rows",
+    )
 
 
 def _culprit(cursor: duckdb.DuckDBPyConnection, query: JoinQuery) -> str:

@@ -16,8 +16,9 @@ from engine.query.types import NoSuchType, spark_type
 from engine.query.values import Table
 
 
-def read_schema(table: Table, kind: str, path: Path,
-                options: Mapping[str, str]) -> tuple[Field, ...]:
+def read_schema(
+    table: Table, kind: str, path: Path, options: Mapping[str, str]
+) -> tuple[Field, ...]:
     """The columns of a stream; required in the file for formats that do not carry them."""
     generated = _from_generator(table, options) if kind == "generator" else ()
     if table.has("schema"):
@@ -36,8 +37,9 @@ def _from_generator(table: Table, options: Mapping[str, str]) -> tuple[Field, ..
     try:
         fields: tuple[Field, ...] = generator.default_fields(options)
     except QueryFileError as error:
-        raise table.error(f"{error.where}: {error.what}" if error.where else error.what,
-                          "options", error.hint) from None
+        raise table.error(
+            f"{error.where}: {error.what}" if error.where else error.what, "options", error.hint
+        ) from None
     return fields
 
 
@@ -46,8 +48,9 @@ def _declared(table: Table) -> tuple[Field, ...]:
     try:
         fields = parse_schema(text)
     except DdlError as error:
-        raise table.error(str(error), "schema", 'write for example "k long, ts timestamp"') \
-            from None
+        raise table.error(
+            str(error), "schema", 'write for example "k long, ts timestamp"'
+        ) from None
     return _unique(table, fields)
 
 
@@ -55,8 +58,11 @@ def _unique(table: Table, fields: tuple[Field, ...]) -> tuple[Field, ...]:
     seen: set[str] = set()
     for column in fields:
         if column.name.lower() in seen:
-            raise table.error(f"column `{column.name}` is there twice", "schema",
-                              "Spark does not tell capitals apart in column names")
+            raise table.error(
+                f"column `{column.name}` is there twice",
+                "schema",
+                "Spark does not tell capitals apart in column names",
+            )
         seen.add(column.name.lower())
     return fields
 
@@ -65,15 +71,22 @@ def _from_parquet(table: Table, path: Path) -> tuple[Field, ...]:
     where = f"{table.file}: {table.name}"
     first = next(_parquet_files(path), None)
     if first is None:
-        raise SourceError(f"there is no Parquet file in `{path}` yet to take the schema from",
-                          where=where, hint='give it: schema = "k long, ts timestamp"')
+        raise SourceError(
+            f"there is no Parquet file in `{path}` yet to take the schema from",
+            where=where,
+            hint='give it: schema = "k long, ts timestamp"',
+        )
     try:
         footer = pq.ParquetFile(first)
     except (pa.ArrowException, OSError) as error:
-        raise SourceError(f"`{first}` is not a readable Parquet file: {error}", where=where,
-                          hint="remove or repair the file, or give the schema") from None
-    return _unique(table, tuple(_field(where, first, footer, i)
-                                for i in range(len(footer.schema_arrow))))
+        raise SourceError(
+            f"`{first}` is not a readable Parquet file: {error}",
+            where=where,
+            hint="remove or repair the file, or give the schema",
+        ) from None
+    return _unique(
+        table, tuple(_field(where, first, footer, i) for i in range(len(footer.schema_arrow)))
+    )
 
 
 def _field(where: str, file: Path, footer: pq.ParquetFile, position: int) -> Field:
@@ -83,16 +96,21 @@ def _field(where: str, file: Path, footer: pq.ParquetFile, position: int) -> Fie
     try:
         return Field(column.name, spark_type(column.type))
     except NoSuchType as error:
-        raise SourceError(f"column `{column.name}` of `{file}`: {error}", where=where,
-                          hint="write the file with another type, or give a schema without it") \
-            from None
+        raise SourceError(
+            f"column `{column.name}` of `{file}`: {error}",
+            where=where,
+            hint="write the file with another type, or give a schema without it",
+        ) from None
 
 
 def _int96(footer: pq.ParquetFile) -> set[str]:
     """Columns in the old form of timestamps, which Spark reads as UTC instants."""
     schema = footer.schema
-    return {schema.column(i).path for i in range(len(schema))
-            if schema.column(i).physical_type == "INT96"}
+    return {
+        schema.column(i).path
+        for i in range(len(schema))
+        if schema.column(i).physical_type == "INT96"
+    }
 
 
 def _parquet_files(path: Path) -> Iterator[Path]:

@@ -80,8 +80,11 @@ class Scope:
     def resolve(self, column: exp.Column) -> Ref:
         """The column that a name means; unknown and ambiguous names are errors."""
         if column.args.get("db") or column.args.get("catalog"):
-            raise self.text.error(f"`{self.text.source(column)}` has too many parts", column,
-                                  "write column or stream.column; nested fields are not supported")
+            raise self.text.error(
+                f"`{self.text.source(column)}` has too many parts",
+                column,
+                "write column or stream.column; nested fields are not supported",
+            )
         if column.table:
             return self._qualified(column)
         return self._unqualified(column)
@@ -108,8 +111,11 @@ class Scope:
             raise self._no_column(column, tuple(range(len(self.sources))))
         if len(found) > 1:
             choices = [f"{self.sources[ref.input].alias}.{ref.field.name}" for ref in found]
-            raise self.text.error(f"column `{column.name}` is ambiguous: {' or '.join(choices)}",
-                                  column, f"write for example {choices[0]}")
+            raise self.text.error(
+                f"column `{column.name}` is ambiguous: {' or '.join(choices)}",
+                column,
+                f"write for example {choices[0]}",
+            )
         return found[0]
 
     def _no_source(self, column: exp.Column) -> Exception:
@@ -125,12 +131,13 @@ class Scope:
         hints = [closest(column.name, names) or f"columns are: {', '.join(dict.fromkeys(names))}"]
         if owners:
             hints.append(f"`{column.name}` is in {', '.join(owners)}")
-        return self.text.error(f"column `{column.name}` is not in {place}", column,
-                               "; ".join(hints))
+        return self.text.error(
+            f"column `{column.name}` is not in {place}", column, "; ".join(hints)
+        )
 
 
 def closest(name: str, names: list[str]) -> str:
-    """"did you mean …?", or nothing."""
+    """ "did you mean …?", or nothing."""
     lowered = {n.lower(): n for n in names}
     found = difflib.get_close_matches(name.lower(), lowered, n=1)
     return f"did you mean `{lowered[found[0]]}`?" if found else ""
@@ -151,8 +158,11 @@ def source_of(text: SqlText, table: exp.Table, streams: dict[str, StreamSpec]) -
 def check_alias(text: SqlText, alias: str, node: exp.Expr) -> None:
     """Aliases are plain names, as they are part of the names of columns and operators."""
     if not _ALIAS.match(alias):
-        raise text.error(f"alias `{alias}` is not a plain name", node,
-                         "use letters, digits and _, starting with a letter")
+        raise text.error(
+            f"alias `{alias}` is not a plain name",
+            node,
+            "use letters, digits and _, starting with a letter",
+        )
 
 
 def distinct_aliases(text: SqlText, tables: list[exp.Expr], sources: list[Source]) -> None:
@@ -160,6 +170,9 @@ def distinct_aliases(text: SqlText, tables: list[exp.Expr], sources: list[Source
     seen: set[str] = set()
     for table, source in zip(tables, sources, strict=True):
         if source.alias.lower() in seen:
-            raise text.error(f"`{source.alias}` is in FROM twice", table,
-                             "give each its own alias: FROM a AS x JOIN a AS y ON …")
+            raise text.error(
+                f"`{source.alias}` is in FROM twice",
+                table,
+                "give each its own alias: FROM a AS x JOIN a AS y ON …",
+            )
         seen.add(source.alias.lower())

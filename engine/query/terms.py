@@ -47,31 +47,66 @@ class Term:
 
 
 _BINARY: dict[type[exp.Expr], str] = {
-    exp.Add: "+", exp.Sub: "-", exp.Mul: "*", exp.Div: "/", exp.IntDiv: "div", exp.Mod: "%",
-    exp.EQ: "=", exp.NEQ: "<>", exp.LT: "<", exp.LTE: "<=", exp.GT: ">", exp.GTE: ">=",
-    exp.NullSafeEQ: "<=>", exp.And: "and", exp.Or: "or", exp.DPipe: "||", exp.Like: "like",
-    exp.BitwiseAnd: "&", exp.BitwiseOr: "|", exp.BitwiseXor: "^",
-    exp.RegexpLike: "rlike", exp.ILike: "ilike",
+    exp.Add: "+",
+    exp.Sub: "-",
+    exp.Mul: "*",
+    exp.Div: "/",
+    exp.IntDiv: "div",
+    exp.Mod: "%",
+    exp.EQ: "=",
+    exp.NEQ: "<>",
+    exp.LT: "<",
+    exp.LTE: "<=",
+    exp.GT: ">",
+    exp.GTE: ">=",
+    exp.NullSafeEQ: "<=>",
+    exp.And: "and",
+    exp.Or: "or",
+    exp.DPipe: "||",
+    exp.Like: "like",
+    exp.BitwiseAnd: "&",
+    exp.BitwiseOr: "|",
+    exp.BitwiseXor: "^",
+    exp.RegexpLike: "rlike",
+    exp.ILike: "ilike",
 }
 _UNARY: dict[type[exp.Expr], str] = {exp.Not: "not", exp.Neg: "neg", exp.BitwiseNot: "~"}
 _NAMES: dict[type[exp.Expr], str] = {
-    exp.Select: "a subquery", exp.Subquery: "a subquery", exp.Exists: "EXISTS with a subquery",
-    exp.Window: "a window function (OVER)", exp.Star: "* inside an expression",
+    exp.Select: "a subquery",
+    exp.Subquery: "a subquery",
+    exp.Exists: "EXISTS with a subquery",
+    exp.Window: "a window function (OVER)",
+    exp.Star: "* inside an expression",
     exp.Bracket: "an element of an array or map (x[…])",
-    exp.Collate: "COLLATE", exp.Placeholder: "a parameter", exp.Parameter: "a variable",
-    exp.JSONExtract: "a lambda or JSON path (->)", exp.CurrentDate: "current_date",
-    exp.CurrentTimestamp: "current_timestamp", exp.Tuple: "a tuple (x, y)",
-    exp.Lambda: "a lambda", exp.Any: "ANY", exp.All: "ALL",
+    exp.Collate: "COLLATE",
+    exp.Placeholder: "a parameter",
+    exp.Parameter: "a variable",
+    exp.JSONExtract: "a lambda or JSON path (->)",
+    exp.CurrentDate: "current_date",
+    exp.CurrentTimestamp: "current_timestamp",
+    exp.Tuple: "a tuple (x, y)",
+    exp.Lambda: "a lambda",
+    exp.Any: "ANY",
+    exp.All: "ALL",
 }
 
 
 # What each node may carry beside its operands; anything else would change its meaning unseen.
 _OPERANDS = {"this", "expression", "expressions"}
 _EXTRAS: dict[type[exp.Expr], set[str]] = {
-    exp.Div: {"typed", "safe"}, exp.DPipe: {"safe"}, exp.Column: {"table", "db", "catalog"},
-    exp.Literal: {"is_string"}, exp.Case: {"ifs", "default"}, exp.If: {"true", "false"},
-    exp.Cast: {"to"}, exp.TryCast: {"to", "safe"}, exp.Between: {"low", "high"},
-    exp.Trim: {"position"}, exp.Like: {"negate"}, exp.ILike: {"negate"}, exp.In: {"query", "field"},
+    exp.Div: {"typed", "safe"},
+    exp.DPipe: {"safe"},
+    exp.Column: {"table", "db", "catalog"},
+    exp.Literal: {"is_string"},
+    exp.Case: {"ifs", "default"},
+    exp.If: {"true", "false"},
+    exp.Cast: {"to"},
+    exp.TryCast: {"to", "safe"},
+    exp.Between: {"low", "high"},
+    exp.Trim: {"position"},
+    exp.Like: {"negate"},
+    exp.ILike: {"negate"},
+    exp.In: {"query", "field"},
     exp.Interval: {"unit"},
 }
 
@@ -99,12 +134,14 @@ def _check_extras(node: exp.Expr, scope: Scope) -> None:
     allowed = _OPERANDS | _EXTRAS.get(type(node), set())
     extra = [name for name, value in node.args.items() if value and name not in allowed]
     if known and extra:
-        raise scope.text.error(f"{extra[0].upper().strip('_')} in {_shown(node)} is not supported",
-                               node)
+        raise scope.text.error(
+            f"{extra[0].upper().strip('_')} in {_shown(node)} is not supported", node
+        )
 
 
-def _made(scope: Scope, op: str, node: exp.Expr, parts: tuple[exp.Expr, ...],
-          value: str = "") -> Term:
+def _made(
+    scope: Scope, op: str, node: exp.Expr, parts: tuple[exp.Expr, ...], value: str = ""
+) -> Term:
     """A term over built parts, with its type where it can be inferred."""
     return typed(Term(op, node, tuple(build(part, scope) for part in parts), value))
 
@@ -237,8 +274,11 @@ def _interval(node: exp.Expr, scope: Scope) -> Term:
     name = unit.name.upper().removesuffix("S") if isinstance(unit, exp.Var) else ""
     good = isinstance(amount, exp.Literal) and re.fullmatch(r"-?\d{1,9}", amount.name)
     if not good or name not in ("DAY", "HOUR", "MINUTE", "SECOND"):
-        raise scope.text.error(f"{node.sql(dialect='spark')} is not supported", node,
-                               "write for example INTERVAL 10 MINUTES")
+        raise scope.text.error(
+            f"{node.sql(dialect='spark')} is not supported",
+            node,
+            "write for example INTERVAL 10 MINUTES",
+        )
     return Term("interval", node, value=f"INTERVAL '{amount.name}' {name}", type="interval")
 
 
@@ -255,8 +295,21 @@ def _shown(node: exp.Expr) -> str:
 
 
 _BUILDERS: dict[type[exp.Expr], Callable[[exp.Expr, Scope], Term]] = {
-    exp.Column: _column, exp.Literal: _literal, exp.RawString: _literal, exp.Null: _constant, exp.Boolean: _constant,
-    exp.Cast: _cast, exp.TryCast: _cast, exp.Case: _case, exp.If: _if, exp.Is: _is, exp.In: _in,
-    exp.Between: _between, exp.Anonymous: _call, exp.Trim: _trim, exp.Extract: _extract,
-    exp.Paren: _paren, exp.Interval: _interval,
+    exp.Column: _column,
+    exp.Literal: _literal,
+    exp.RawString: _literal,
+    exp.Null: _constant,
+    exp.Boolean: _constant,
+    exp.Cast: _cast,
+    exp.TryCast: _cast,
+    exp.Case: _case,
+    exp.If: _if,
+    exp.Is: _is,
+    exp.In: _in,
+    exp.Between: _between,
+    exp.Anonymous: _call,
+    exp.Trim: _trim,
+    exp.Extract: _extract,
+    exp.Paren: _paren,
+    exp.Interval: _interval,
 }

@@ -16,23 +16,54 @@ INTEGERS = ("tinyint", "smallint", "int", "bigint")
 _DIGITS = {"tinyint": 3, "smallint": 5, "int": 10, "bigint": 20}
 _KEYS = (*INTEGERS, "string", "date", "timestamp", "timestamp_ntz", "decimal", "binary", "boolean")
 _ARROW: dict[str, pa.DataType] = {
-    "boolean": pa.bool_(), "tinyint": pa.int8(), "smallint": pa.int16(), "int": pa.int32(),
-    "bigint": pa.int64(), "float": pa.float32(), "double": pa.float64(), "string": pa.string(),
-    "binary": pa.binary(), "date": pa.date32(), "timestamp": pa.timestamp("us", tz="UTC"),
-    "timestamp_ntz": pa.timestamp("us"), "void": pa.null(),
+    "boolean": pa.bool_(),
+    "tinyint": pa.int8(),
+    "smallint": pa.int16(),
+    "int": pa.int32(),
+    "bigint": pa.int64(),
+    "float": pa.float32(),
+    "double": pa.float64(),
+    "string": pa.string(),
+    "binary": pa.binary(),
+    "date": pa.date32(),
+    "timestamp": pa.timestamp("us", tz="UTC"),
+    "timestamp_ntz": pa.timestamp("us"),
+    "void": pa.null(),
 }
 _FROM_ARROW: dict[pa.DataType, str] = {
-    pa.bool_(): "boolean", pa.int8(): "tinyint", pa.int16(): "smallint", pa.int32(): "int",
-    pa.int64(): "bigint", pa.uint8(): "smallint", pa.uint16(): "int", pa.uint32(): "bigint",
-    pa.uint64(): "decimal(20,0)", pa.float32(): "float", pa.float64(): "double",
-    pa.string(): "string", pa.large_string(): "string", pa.string_view(): "string",
-    pa.binary(): "binary", pa.large_binary(): "binary", pa.binary_view(): "binary",
-    pa.date32(): "date", pa.date64(): "timestamp_ntz", pa.null(): "void",
+    pa.bool_(): "boolean",
+    pa.int8(): "tinyint",
+    pa.int16(): "smallint",
+    pa.int32(): "int",
+    pa.int64(): "bigint",
+    pa.uint8(): "smallint",
+    pa.uint16(): "int",
+    pa.uint32(): "bigint",
+    pa.uint64(): "decimal(20,0)",
+    pa.float32(): "float",
+    pa.float64(): "double",
+    pa.string(): "string",
+    pa.large_string(): "string",
+    pa.string_view(): "string",
+    pa.binary(): "binary",
+    pa.large_binary(): "binary",
+    pa.binary_view(): "binary",
+    pa.date32(): "date",
+    pa.date64(): "timestamp_ntz",
+    pa.null(): "void",
 }
 _DUCK = {
-    "boolean": "BOOLEAN", "tinyint": "TINYINT", "smallint": "SMALLINT", "int": "INTEGER",
-    "bigint": "BIGINT", "float": "FLOAT", "double": "DOUBLE", "string": "VARCHAR",
-    "binary": "BLOB", "date": "DATE", "timestamp": "TIMESTAMP WITH TIME ZONE",
+    "boolean": "BOOLEAN",
+    "tinyint": "TINYINT",
+    "smallint": "SMALLINT",
+    "int": "INTEGER",
+    "bigint": "BIGINT",
+    "float": "FLOAT",
+    "double": "DOUBLE",
+    "string": "VARCHAR",
+    "binary": "BLOB",
+    "date": "DATE",
+    "timestamp": "TIMESTAMP WITH TIME ZONE",
     "timestamp_ntz": "TIMESTAMP",
 }
 
@@ -114,7 +145,9 @@ def key_refusal(spark: str) -> str | None:
     if kind.collation:
         return f"a string collated {kind.collation} cannot be a join key; CAST it to STRING"
     if kind.name in ("float", "double"):
-        return f"{spark} cannot be a join key (equal but for rounding is not equal); cast to decimal"
+        return (
+            f"{spark} cannot be a join key (equal but for rounding is not equal); cast to decimal"
+        )
     if kind.name not in _KEYS:
         return f"{spark} cannot be a join key; join on a number, string, date or time in it"
     return None
@@ -142,6 +175,8 @@ def _common_decimal(left: str, one: tuple[int, int], right: str, two: tuple[int,
     scale = max(one[1], two[1])
     precision = max(one[0] - one[1], two[0] - two[1]) + scale
     if precision > 38:
-        raise NoSuchType(f"{left} and {right} need decimal({precision},{scale}), and 38 digits "
-                         "are the limit; CAST one of them")
+        raise NoSuchType(
+            f"{left} and {right} need decimal({precision},{scale}), and 38 digits "
+            "are the limit; CAST one of them"
+        )
     return f"decimal({precision},{scale})"

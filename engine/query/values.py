@@ -10,10 +10,31 @@ from dataclasses import dataclass, field
 from engine.errors import QueryFileError
 from engine.query.scope import closest
 
-_UNITS_S = {"ms": 0.001, "millisecond": 0.001, "s": 1.0, "sec": 1.0, "second": 1.0, "m": 60.0,
-            "min": 60.0, "minute": 60.0, "h": 3600.0, "hour": 3600.0, "d": 86400.0, "day": 86400.0}
-_UNITS_B = {"b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12,
-            "kib": 2**10, "mib": 2**20, "gib": 2**30, "tib": 2**40}
+_UNITS_S = {
+    "ms": 0.001,
+    "millisecond": 0.001,
+    "s": 1.0,
+    "sec": 1.0,
+    "second": 1.0,
+    "m": 60.0,
+    "min": 60.0,
+    "minute": 60.0,
+    "h": 3600.0,
+    "hour": 3600.0,
+    "d": 86400.0,
+    "day": 86400.0,
+}
+_UNITS_B = {
+    "b": 1,
+    "kb": 10**3,
+    "mb": 10**6,
+    "gb": 10**9,
+    "tb": 10**12,
+    "kib": 2**10,
+    "mib": 2**20,
+    "gib": 2**30,
+    "tib": 2**40,
+}
 _AMOUNT = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]+)")
 
 
@@ -50,7 +71,9 @@ class Table:
 
     def error(self, what: str, key: str = "", hint: str = "") -> QueryFileError:
         place = ".".join(part for part in (self.name, key) if part)
-        return QueryFileError(what, where=f"{self.file}: {place}" if place else self.file, hint=hint)
+        return QueryFileError(
+            what, where=f"{self.file}: {place}" if place else self.file, hint=hint
+        )
 
     def has(self, key: str) -> bool:
         return key in self.values
@@ -77,8 +100,11 @@ class Table:
         found = self._take(key)
         seconds = duration_s(found) if isinstance(found, str) else None
         if seconds is None:
-            raise self.error(f"must be a duration, not {_shown(found)}", key,
-                             'write for example "60 seconds" or "2 minutes"')
+            raise self.error(
+                f"must be a duration, not {_shown(found)}",
+                key,
+                'write for example "60 seconds" or "2 minutes"',
+            )
         return seconds
 
     def size(self, key: str) -> int | None:
@@ -87,8 +113,9 @@ class Table:
         found = self._take(key)
         size = size_bytes(found) if isinstance(found, str) else found
         if isinstance(size, bool) or not isinstance(size, int) or size <= 0:
-            raise self.error(f"must be a size, not {_shown(found)}", key,
-                             'write for example "200MB" or "1 GiB"')
+            raise self.error(
+                f"must be a size, not {_shown(found)}", key, 'write for example "200MB" or "1 GiB"'
+            )
         return size
 
     def table(self, key: str, *, hint: str = "") -> Table:
@@ -105,8 +132,11 @@ class Table:
         for node, share in self.table(key).values.items():
             good = isinstance(share, int | float) and not isinstance(share, bool)
             if not node.isdecimal() or not good or not _is_share(share):
-                raise self.error(f"must give shares by node, not {node} = {_shown(share)}", key,
-                                 "write for example { 0 = 0.67, 1 = 0.33 }")
+                raise self.error(
+                    f"must give shares by node, not {node} = {_shown(share)}",
+                    key,
+                    "write for example { 0 = 0.67, 1 = 0.33 }",
+                )
             found[int(node)] = float(share)  # type: ignore[arg-type]
         return found
 
@@ -135,6 +165,12 @@ def _is_share(value: object) -> bool:
 
 
 def _shown(value: object) -> str:
-    kinds = {bool: "a boolean", int: "a number", float: "a number", str: "a text",
-             list: "a list", dict: "a table"}
+    kinds = {
+        bool: "a boolean",
+        int: "a number",
+        float: "a number",
+        str: "a text",
+        list: "a list",
+        dict: "a table",
+    }
     return f"{kinds.get(type(value), type(value).__name__)} ({value!r})"[:80]

@@ -80,18 +80,25 @@ groups = 64
 memory_per_node = "200MB"
 placement = { 0 = 0.67, 1 = 0.165, 2 = 0.165 }
 """
-    text = top + GOOD.replace('schema = "k int, p decimal(10,2)"',
-                              'schema = "k int, t timestamp_ntz"\ntime = "T"')
+    text = top + GOOD.replace(
+        'schema = "k int, p decimal(10,2)"', 'schema = "k int, t timestamp_ntz"\ntime = "T"'
+    )
     spec = read_query(write(folder, text))
     assert (spec.window_s, spec.nodes, spec.groups) == (90.0, 3, 64)
     assert spec.memory_per_node_bytes == 200_000_000
     assert spec.placement == {0: 0.67, 1: 0.165, 2: 0.165}
     assert spec.streams["b"].time == "t"
-    assert (spec.join_order, dict(spec.operators), spec.streams["a"].idle_after_s) == (None, {}, None)
+    assert (spec.join_order, dict(spec.operators), spec.streams["a"].idle_after_s) == (
+        None,
+        {},
+        None,
+    )
 
 
 def test_trees_operators_and_idle_streams(folder: Path) -> None:
-    text = 'join_order = "(a b)"\n' + GOOD.replace('time = "ts"', 'time = "ts"\nidle_after = "30 seconds"')
+    text = 'join_order = "(a b)"\n' + GOOD.replace(
+        'time = "ts"', 'time = "ts"\nidle_after = "30 seconds"'
+    )
     text += "[operators.join-1]\ngroups = 16\nplacement = { 1 = 1.0 }\n"
     spec = read_query(write(folder, text))
     assert (spec.join_order, spec.streams["a"].idle_after_s) == ("(a b)", 30.0)
@@ -106,7 +113,10 @@ def change(old: str, new: str) -> str:
 BAD = {
     "syntax": (change('name = "tri"', "name = tri"), "not valid TOML.*line 2, column"),
     "unknown key": ("node = 2\n" + GOOD, r"tri\.toml: node: is not known\n  did you mean `nodes`"),
-    "unknown stream key": (change('time = "ts"', 'tme = "ts"'), "streams.a.tme: is not known\n  did you mean `time`|watermark: needs `time`"),
+    "unknown stream key": (
+        change('time = "ts"', 'tme = "ts"'),
+        "streams.a.tme: is not known\n  did you mean `time`|watermark: needs `time`",
+    ),
     "unknown sink key": (GOOD + 'mode = "x"\n', "sink.mode: is not known"),
     "nodes type": ('nodes = "2"\n' + GOOD, r"nodes: must be a whole number, not a text \('2'\)"),
     "nodes boolean": ("nodes = true\n" + GOOD, "nodes: must be a whole number, not a boolean"),
@@ -115,46 +125,133 @@ BAD = {
     "few groups": ("groups = 1\n" + GOOD, "groups: is 1, less than the 2 nodes"),
     "window": ('window = "1 fortnight"\n' + GOOD, 'window: must be a duration.*\n.*"60 seconds"'),
     "memory": ('memory_per_node = "lots"\n' + GOOD, 'memory_per_node: must be a size.*\n.*"200MB"'),
-    "window without time": ('window = "1 s"\n' + GOOD, "streams.b.time: is missing, and the query has a window"),
-    "no sql": (change('sql = "SELECT a.k FROM a JOIN b ON a.k = b.k"', ""), r"sql: is missing\n  write the query"),
-    "sql type": (change('sql = "SELECT a.k FROM a JOIN b ON a.k = b.k"', "sql = 3"), "sql: must be a text"),
-    "no sink": (GOOD[:GOOD.index("[sink]")], r"sink: is missing\n  add \[sink\]"),
-    "no streams": ('[sink]\nformat = "noop"\n', r"streams: is missing\n  add a table for each stream"),
-    "stream type": ('sql = ""\nstreams = 3\n[sink]\nformat = "noop"', "streams: must be a table, not a number"),
+    "window without time": (
+        'window = "1 s"\n' + GOOD,
+        "streams.b.time: is missing, and the query has a window",
+    ),
+    "no sql": (
+        change('sql = "SELECT a.k FROM a JOIN b ON a.k = b.k"', ""),
+        r"sql: is missing\n  write the query",
+    ),
+    "sql type": (
+        change('sql = "SELECT a.k FROM a JOIN b ON a.k = b.k"', "sql = 3"),
+        "sql: must be a text",
+    ),
+    "no sink": (GOOD[: GOOD.index("[sink]")], r"sink: is missing\n  add \[sink\]"),
+    "no streams": (
+        '[sink]\nformat = "noop"\n',
+        r"streams: is missing\n  add a table for each stream",
+    ),
+    "stream type": (
+        'sql = ""\nstreams = 3\n[sink]\nformat = "noop"',
+        "streams: must be a table, not a number",
+    ),
     "name": (change('name = "tri"', 'name = "../x"'), "name: `../x` is not a name"),
-    "stream name": (change("[streams.b]", '[streams."b c"]'), "streams.b c: is not a stream's name"),
-    "stream capitals": (change("[streams.b]", "[streams.A]"), "streams.A: differs from another stream only in capitals"),
-    "format": (change('format = "csv"', 'format = "jdbc"'), "streams.b.format: format `jdbc` is not allowed\n  allowed are: parquet"),
+    "stream name": (
+        change("[streams.b]", '[streams."b c"]'),
+        "streams.b c: is not a stream's name",
+    ),
+    "stream capitals": (
+        change("[streams.b]", "[streams.A]"),
+        "streams.A: differs from another stream only in capitals",
+    ),
+    "format": (
+        change('format = "csv"', 'format = "jdbc"'),
+        "streams.b.format: format `jdbc` is not allowed\n  allowed are: parquet",
+    ),
     "text format": (change('format = "csv"', 'format = "cvs"'), "did you mean `csv`"),
-    "sink format": (GOOD.replace('[sink]\nformat = "parquet"', '[sink]\nformat = "kafka"'), "sink.format: format `kafka` is not allowed"),
-    "option": (change("maxFilesPerTrigger = 1", 'cleanSource = "delete"'), "streams.a.options.cleanSource: is not an allowed option"),
-    "option typo": (change("maxFilesPerTrigger", "maxFilePerTrigger"), "did you mean `maxFilesPerTrigger`"),
-    "option type": (change("maxFilesPerTrigger = 1", "maxFilesPerTrigger = [1]"), "maxFilesPerTrigger: must be a text, a number"),
-    "option twice": (change("{ Header = true", "{ HEADER = 1, Header = true"), "options.Header: is given twice"),
-    "sink option": (GOOD + 'options = { path = "x" }', "sink.options.path: is not an allowed option"),
-    "no schema": (change('schema = "k int, p decimal(10,2)"\n', ""), "streams.b.schema: is missing\n  csv needs one"),
-    "schema type": (change("p decimal(10,2)", "p number"), r"streams.b.schema: unknown type `number`; write decimal\(p,s\)"),
+    "sink format": (
+        GOOD.replace('[sink]\nformat = "parquet"', '[sink]\nformat = "kafka"'),
+        "sink.format: format `kafka` is not allowed",
+    ),
+    "option": (
+        change("maxFilesPerTrigger = 1", 'cleanSource = "delete"'),
+        "streams.a.options.cleanSource: is not an allowed option",
+    ),
+    "option typo": (
+        change("maxFilesPerTrigger", "maxFilePerTrigger"),
+        "did you mean `maxFilesPerTrigger`",
+    ),
+    "option type": (
+        change("maxFilesPerTrigger = 1", "maxFilesPerTrigger = [1]"),
+        "maxFilesPerTrigger: must be a text, a number",
+    ),
+    "option twice": (
+        change("{ Header = true", "{ HEADER = 1, Header = true"),
+        "options.Header: is given twice",
+    ),
+    "sink option": (
+        GOOD + 'options = { path = "x" }',
+        "sink.options.path: is not an allowed option",
+    ),
+    "no schema": (
+        change('schema = "k int, p decimal(10,2)"\n', ""),
+        "streams.b.schema: is missing\n  csv needs one",
+    ),
+    "schema type": (
+        change("p decimal(10,2)", "p number"),
+        r"streams.b.schema: unknown type `number`; write decimal\(p,s\)",
+    ),
     "schema column": (change("p decimal(10,2)", "p"), "column `p` has no type"),
-    "schema decimal": (change("decimal(10,2)", "decimal(40,2)"), r"decimal\(40,2\) is out of range"),
+    "schema decimal": (
+        change("decimal(10,2)", "decimal(40,2)"),
+        r"decimal\(40,2\) is out of range",
+    ),
     "schema twice": (change("p decimal(10,2)", "K int"), "column `K` is there twice"),
-    "time column": (change('time = "ts"', 'time = "tz"'), "streams.a.time: there is no column `tz`\n  columns are: k, ts, va"),
+    "time column": (
+        change('time = "ts"', 'time = "tz"'),
+        "streams.a.time: there is no column `tz`\n  columns are: k, ts, va",
+    ),
     "time type": (change('time = "ts"', 'time = "va"'), "column `va` is bigint, not a timestamp"),
     "watermark": (change('time = "ts"\n', ""), "streams.a.watermark: needs `time`"),
-    "idle without time": (change('time = "ts"\nwatermark = "1 second"', 'idle_after = "1 s"'), "streams.a.idle_after: needs `time`"),
-    "idle": (change('time = "ts"', 'time = "ts"\nidle_after = "0 s"'), "streams.a.idle_after: must be longer than 0"),
-    "idle type": (change('time = "ts"', 'time = "ts"\nidle_after = 3'), "streams.a.idle_after: must be a duration"),
+    "idle without time": (
+        change('time = "ts"\nwatermark = "1 second"', 'idle_after = "1 s"'),
+        "streams.a.idle_after: needs `time`",
+    ),
+    "idle": (
+        change('time = "ts"', 'time = "ts"\nidle_after = "0 s"'),
+        "streams.a.idle_after: must be longer than 0",
+    ),
+    "idle type": (
+        change('time = "ts"', 'time = "ts"\nidle_after = 3'),
+        "streams.a.idle_after: must be a duration",
+    ),
     "join order": ("join_order = 3\n" + GOOD, "join_order: must be a text in quotes"),
     "empty join order": ('join_order = ""\n' + GOOD, r"join_order: is empty\n  write for example"),
-    "operator key": (GOOD + "[operators.join-1]\nnodes = 3\n", "operators.join-1.nodes: is not known"),
-    "operator groups": (GOOD + "[operators.join-1]\ngroups = 1\n", "operators.join-1.groups: is 1, less than the 2 nodes"),
+    "operator key": (
+        GOOD + "[operators.join-1]\nnodes = 3\n",
+        "operators.join-1.nodes: is not known",
+    ),
+    "operator groups": (
+        GOOD + "[operators.join-1]\ngroups = 1\n",
+        "operators.join-1.groups: is 1, less than the 2 nodes",
+    ),
     "operator type": ("operators = 3\n" + GOOD, "operators: must be a table"),
-    "placement sum": ("placement = { 0 = 0.5 }\n" + GOOD, "placement: the shares sum to 0.5, not 1"),
-    "placement node": ("placement = { 0 = 0.5, 2 = 0.5 }\n" + GOOD, "placement: there is no node 2; nodes are 0 to 1"),
+    "placement sum": (
+        "placement = { 0 = 0.5 }\n" + GOOD,
+        "placement: the shares sum to 0.5, not 1",
+    ),
+    "placement node": (
+        "placement = { 0 = 0.5, 2 = 0.5 }\n" + GOOD,
+        "placement: there is no node 2; nodes are 0 to 1",
+    ),
     "placement type": ('placement = { 0 = "x" }\n' + GOOD, "placement: must give shares by node"),
-    "remote": (change('path = "data/a"', 'path = "s3://x/a"'), "`s3://x/a` is not a path on this machine"),
-    "pattern": (change('path = "data/a"', 'path = "data/*"'), "`data/\\*` is a pattern\n  give the folder"),
-    "sink in source": (change('path = "out/tri"', 'path = "data/a/out"'), "sink.path: .* overlaps streams.a.path"),
-    "checkpoint in sink": ('checkpoint = "out/tri/state"\n' + GOOD, "checkpoint: .* overlaps sink.path"),
+    "remote": (
+        change('path = "data/a"', 'path = "s3://x/a"'),
+        "`s3://x/a` is not a path on this machine",
+    ),
+    "pattern": (
+        change('path = "data/a"', 'path = "data/*"'),
+        "`data/\\*` is a pattern\n  give the folder",
+    ),
+    "sink in source": (
+        change('path = "out/tri"', 'path = "data/a/out"'),
+        "sink.path: .* overlaps streams.a.path",
+    ),
+    "checkpoint in sink": (
+        'checkpoint = "out/tri/state"\n' + GOOD,
+        "checkpoint: .* overlaps sink.path",
+    ),
     "nul in path": (change('path = "out/tri"', 'path = "out\\u0000"'), "sink.path: holds a NUL"),
     "empty path": (change('path = "out/tri"', 'path = ""'), "sink.path: is empty"),
 }
@@ -209,8 +306,9 @@ def test_roots(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
 
 
 @pytest.mark.parametrize("target", ["../away", "link"])
-def test_roots_see_through_links_and_dots(folder: Path, target: str,
-                                          tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_roots_see_through_links_and_dots(
+    folder: Path, target: str, tmp_path_factory: pytest.TempPathFactory
+) -> None:
     away = tmp_path_factory.mktemp("away")
     (folder / "link").symlink_to(away)
     text = change('path = "data/a"', f'path = "{target}"')
@@ -220,22 +318,43 @@ def test_roots_see_through_links_and_dots(folder: Path, target: str,
 
 def parquet(folder: Path, table: pa.Table, **options: object) -> Path:
     pq.write_table(table, folder / "data" / "a" / "1.parquet", **options)
-    return write(folder, change('schema = "k long, ts timestamp, va long"\n', "").replace(
-        'time = "ts"\nwatermark = "1 second"\n', ""))
+    return write(
+        folder,
+        change('schema = "k long, ts timestamp, va long"\n', "").replace(
+            'time = "ts"\nwatermark = "1 second"\n', ""
+        ),
+    )
 
 
 def test_schema_from_parquet(folder: Path) -> None:
     now = dt.datetime(2024, 1, 1)
-    table = pa.table({
-        "i": pa.array([1], pa.int32()), "u": pa.array([1], pa.uint32()), "s": ["x"],
-        "z": pa.array([now], pa.timestamp("us", tz="UTC")), "n": pa.array([now], pa.timestamp("us")),
-        "m": pa.array([1], pa.decimal128(9, 3)), "b": [b"x"], "l": [[1]], "d": [now.date()],
-        "t": pa.array([{"a b": 1}])})
+    table = pa.table(
+        {
+            "i": pa.array([1], pa.int32()),
+            "u": pa.array([1], pa.uint32()),
+            "s": ["x"],
+            "z": pa.array([now], pa.timestamp("us", tz="UTC")),
+            "n": pa.array([now], pa.timestamp("us")),
+            "m": pa.array([1], pa.decimal128(9, 3)),
+            "b": [b"x"],
+            "l": [[1]],
+            "d": [now.date()],
+            "t": pa.array([{"a b": 1}]),
+        }
+    )
     spec = read_query(parquet(folder, table))
     assert [(f.name, f.type) for f in spec.streams["a"].fields] == [
-        ("i", "int"), ("u", "bigint"), ("s", "string"), ("z", "timestamp"), ("n", "timestamp_ntz"),
-        ("m", "decimal(9,3)"), ("b", "binary"), ("l", "array<bigint>"), ("d", "date"),
-        ("t", "struct<`a b`:bigint>")]
+        ("i", "int"),
+        ("u", "bigint"),
+        ("s", "string"),
+        ("z", "timestamp"),
+        ("n", "timestamp_ntz"),
+        ("m", "decimal(9,3)"),
+        ("b", "binary"),
+        ("l", "array<bigint>"),
+        ("d", "date"),
+        ("t", "struct<`a b`:bigint>"),
+    ]
 
 
 def test_int96_is_a_timestamp(folder: Path) -> None:
@@ -252,7 +371,9 @@ def test_parquet_of_an_unknown_type(folder: Path) -> None:
 def test_no_parquet_file_yet(folder: Path) -> None:
     text = change('schema = "k long, ts timestamp, va long"\n', "")
     (folder / "data" / "a" / "_SUCCESS").write_text("")
-    with pytest.raises(SourceError, match=r"there is no Parquet file in .* yet.*\n  give it: schema"):
+    with pytest.raises(
+        SourceError, match=r"there is no Parquet file in .* yet.*\n  give it: schema"
+    ):
         read_query(write(folder, text))
 
 
@@ -264,8 +385,11 @@ def test_damaged_parquet(folder: Path) -> None:
 
 
 def test_generator(folder: Path) -> None:
-    text = change('format = "csv"\npath = "data/b"\nschema = "k int, p decimal(10,2)"\n'
-                  'options = { Header = true, sep = ";" }', 'format = "generator"')
+    text = change(
+        'format = "csv"\npath = "data/b"\nschema = "k int, p decimal(10,2)"\n'
+        'options = { Header = true, sep = ";" }',
+        'format = "generator"',
+    )
     stream = read_query(write(folder, text)).streams["b"]
     assert stream.path == "" and stream.fields
     bad = text.replace('format = "generator"', 'format = "generator"\noptions = { no_such = 1 }')
@@ -273,23 +397,45 @@ def test_generator(folder: Path) -> None:
         read_query(write(folder, bad))
 
 
-@pytest.mark.parametrize(("text", "seconds"), [
-    ("60 seconds", 60), ("1 second", 1), ("2 minutes", 120), ("500 ms", 0.5), ("1.5h", 5400),
-    ("1 day 1 s", 86401), ("0 s", 0), ("5", None), ("", None), ("s", None), ("-1 s", None)])
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("60 seconds", 60),
+        ("1 second", 1),
+        ("2 minutes", 120),
+        ("500 ms", 0.5),
+        ("1.5h", 5400),
+        ("1 day 1 s", 86401),
+        ("0 s", 0),
+        ("5", None),
+        ("", None),
+        ("s", None),
+        ("-1 s", None),
+    ],
+)
 def test_durations(text: str, seconds: float | None) -> None:
     assert duration_s(text) == seconds
 
 
-@pytest.mark.parametrize(("text", "size"), [
-    ("200MB", 200_000_000), ("1 GiB", 1 << 30), ("1.5kb", 1500), ("7 B", 7), ("7", None),
-    ("1 XB", None)])
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [
+        ("200MB", 200_000_000),
+        ("1 GiB", 1 << 30),
+        ("1.5kb", 1500),
+        ("7 B", 7),
+        ("7", None),
+        ("1 XB", None),
+    ],
+)
 def test_sizes(text: str, size: int | None) -> None:
     assert size_bytes(text) == size
 
 
 @given(st.text(max_size=200))
-def test_any_text_is_read_or_refused_by_us(tmp_path_factory: pytest.TempPathFactory,
-                                           text: str) -> None:
+def test_any_text_is_read_or_refused_by_us(
+    tmp_path_factory: pytest.TempPathFactory, text: str
+) -> None:
     path = tmp_path_factory.getbasetemp() / "any.toml"
     path.write_bytes(text.encode("utf-8", "surrogatepass"))
     with pytest.raises(SpillwayError):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from itertools import permutations
 from pathlib import Path
 
@@ -259,6 +260,29 @@ def test_the_traffic_query_of_the_thesis() -> None:
         ("MPH", "int", "R1.MPH"),
     ]
     assert bounds(found) == both(2 * MINUTE)
+
+
+SIGNS = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge, "=": operator.eq}
+shifts = st.lists(st.tuples(st.sampled_from("+-"), st.integers(0, 5)), max_size=2)
+
+
+@given(st.sampled_from("ab"), st.sampled_from(sorted(SIGNS)), shifts, shifts)
+def test_a_bound_holds_when_its_condition_does(
+    first: str, sign: str, left: list[tuple[str, int]], right: list[tuple[str, int]]
+) -> None:
+    second = "b" if first == "a" else "a"
+    sides = [
+        f"{name}.ts" + "".join(f" {s} INTERVAL {n} SECONDS" for s, n in shift)
+        for name, shift in ((first, left), (second, right))
+    ]
+    found = query(f"SELECT v{ON}AND {sides[0]} {sign} {sides[1]}")
+    moved = [sum(n if s == "+" else -n for s, n in shift) * 1_000_000 for shift in (left, right)]
+    for apart in range(-12_000_000, 12_000_001, 500_000):
+        for us in (apart - 1, apart, apart + 1):  # time of `second` less that of `first`
+            times = {first: 0, second: us}
+            meant = SIGNS[sign](moved[0], us + moved[1])
+            held = all(times["ab"[b.late]] - times["ab"[b.early]] <= b.us for b in found.bounds)
+            assert held == meant
 
 
 graphs = st.integers(2, 8).flatmap(
