@@ -53,9 +53,9 @@ def concat(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
     return batches[0] if len(batches) == 1 else pa.concat_batches(batches)
 
 
-def longs(column: pa.Array, dtype: str = "i8") -> npt.NDArray[np.generic]:
+def longs(column: pa.Array) -> Longs:
     """A null-free 64-bit column as NumPy, without a copy."""
-    flat = np.frombuffer(column.buffers()[1] or b"", dtype=dtype)
+    flat = np.frombuffer(column.buffers()[1] or b"", dtype=np.int64)
     return flat[column.offset : column.offset + len(column)]
 
 

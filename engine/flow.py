@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from engine.operators.multi_join import HASH, Limit
+from engine.plan.build import used_ids
 from engine.plan.tree import Exchange, Join, Plan, Scan, Union, inputs_below
 from engine.query.model import Bound, Field, JoinQuery, key_id, time_id
 from engine.query.types import arrow_type
@@ -110,7 +111,7 @@ def _op(join: Join, number: dict[str, int], sides: tuple[Side, ...], before: lis
         id=join.id, number=number[join.id], stage=_stage(join, before), sides=sides,
         keys=len(join.key), groups=join.groups, exact_hash=exact and len(kinds) == 1 and kinds[0] in _EXACT,
         limits=tuple(_limit(b, sides, query) for b in join.bounds),
-        wanted=_owned(sides, wanted, join), target=_target(join, joins, number),
+        wanted=_owned(sides, wanted), target=_target(join, joins, number),
         merge_span_us=max(1, max(spans) // 8) if spans else None)
 
 
@@ -150,21 +151,19 @@ def _limit(bound: Bound, sides: tuple[Side, ...], query: JoinQuery) -> Limit:
     return Limit(side[early], time_id(early), side[late], time_id(late), bound.us)
 
 
-def _needed(join: Join, query: JoinQuery, plan: Plan) -> set[str] | None:
-    """The result's columns that somebody needs; None: all (an expression may use any)."""
+def _needed(join: Join, query: JoinQuery, plan: Plan) -> set[str]:
+    """The result's columns that somebody needs."""
     if join is not plan.root.child:
         return {f.name for f in join.columns}
-    if query.where is None and all(o.source for o in query.outputs):
-        return {o.source for o in query.outputs if o.source}
-    return None
+    return used_ids(query)
 
 
-def _owned(sides: tuple[Side, ...], wanted: set[str] | None, join: Join) -> tuple[tuple[str, ...], ...]:
+def _owned(sides: tuple[Side, ...], wanted: set[str]) -> tuple[tuple[str, ...], ...]:
     """Each wanted column from the first side that has it."""
     taken: set[str] = set()
     out = []
     for side in sides:
-        mine = [f.name for f in side.columns if (wanted is None or f.name in wanted) and f.name not in taken]
+        mine = [f.name for f in side.columns if f.name in wanted and f.name not in taken]
         taken.update(mine)
         out.append(tuple(mine))
     return tuple(out)

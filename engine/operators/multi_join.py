@@ -27,7 +27,7 @@ _SAMPLE = 512
 
 def hashes(batch: pa.RecordBatch) -> Hashes:
     """The hash column, which comes first in every sorted batch."""
-    return longs(batch.column(0), "u8")  # type: ignore[return-value]
+    return longs(batch.column(0)).view(np.uint64)
 
 
 @dataclass(frozen=True, slots=True)
