@@ -39,8 +39,11 @@ _BLOCK = 1 << 14  # rows whose temporaries fit in the second-level cache
 _STRIPE = 32
 
 
-def hash_keys(columns: Sequence[pa.Array | pa.ChunkedArray], mask: int = FULL_MASK) -> U64:
-    """xxhash64 of each row of the key columns, as Spark computes it. The columns hold no nulls.
+def hash_keys(
+    columns: Sequence[pa.Array | pa.ChunkedArray], mask: int = FULL_MASK, *, nulls: bool = False
+) -> U64:
+    """xxhash64 of each row of the key columns, as Spark computes it. The columns hold no nulls, unless
+    `nulls` says that they may: then a null leaves the hash as it was, as in Spark.
 
     `mask` is ANDed onto every hash: tests narrow it to force collisions (0 makes all keys collide).
     """
@@ -52,7 +55,11 @@ def hash_keys(columns: Sequence[pa.Array | pa.ChunkedArray], mask: int = FULL_MA
             raise ValueError(f"key columns differ in length: {len(column)} and {h.size}")
         start = 0
         for chunk in column.chunks if isinstance(column, pa.ChunkedArray) else (column,):
-            _hash_array(chunk, h[start : start + len(chunk)])
+            part = h[start : start + len(chunk)]
+            if nulls and chunk.null_count:
+                _hash_valid(chunk, part)
+            else:
+                _hash_array(chunk, part)
             start += len(chunk)
     if mask != FULL_MASK:
         h &= np.uint64(mask)
@@ -104,6 +111,14 @@ def group_offsets(sorted_h: U64, groups: int) -> I64:
     """Where each group starts among hashes sorted as unsigned; one more entry ends the last group."""
     starts = np.searchsorted(sorted_h, lower_bounds(groups))
     return np.append(starts, sorted_h.size).astype(np.int64, copy=False)
+
+
+def _hash_valid(array: pa.Array, h: U64) -> None:
+    """As `_hash_array`, passing over nulls."""
+    valid = array.is_valid().to_numpy(zero_copy_only=False)
+    some = h[valid]
+    _hash_array(array.drop_null(), some)
+    h[valid] = some
 
 
 def _hash_array(array: pa.Array, h: U64) -> None:

@@ -136,7 +136,7 @@ def probe(
     windows that a result must keep.
     """
     view = View([delta])
-    distinct, start, count = _distinct(hashes(delta))
+    distinct, start, count = distinct_of(hashes(delta))
     hits = {source: _Hits([view], [start], [count])}
     others = [j for j in range(len(targets)) if j != source]
     for j in _by_fan_out(distinct, others, targets):
@@ -148,7 +148,7 @@ def probe(
         if not len(distinct):
             return
     ordered = [hits[j] for j in range(len(targets))]
-    for part in _bounded(sum(h.total() for h in ordered), MATCHED_ROWS_MAX):  # type: ignore[arg-type]
+    for part in bounded(sum(h.total() for h in ordered), MATCHED_ROWS_MAX):  # type: ignore[arg-type]
         rows = [_gather(h.keep(part)) for h in ordered]
         marks = distinct[part]
         if not exact_hash:
@@ -156,7 +156,7 @@ def probe(
         yield from _Product(rows, marks, wanted, limits).chunks(chunk_rows)
 
 
-def _distinct(ordered: Hashes) -> tuple[Hashes, Longs, Longs]:
+def distinct_of(ordered: Hashes) -> tuple[Hashes, Longs, Longs]:
     """The distinct values of a sorted array with first position and count."""
     start = np.flatnonzero(np.r_[True, ordered[1:] != ordered[:-1]])
     return ordered[start], start, np.diff(np.r_[start, len(ordered)])
@@ -173,7 +173,7 @@ def _by_fan_out(
     return sorted(others, key=lambda j: fan_out[j])
 
 
-def _bounded(weights: Longs, limit: int) -> Iterator[slice]:
+def bounded(weights: Longs, limit: int) -> Iterator[slice]:
     """Slices of consecutive items that weigh at most `limit` together, or are a single item."""
     ends = np.cumsum(weights)
     a = 0
@@ -258,7 +258,7 @@ class _Product:
         products = np.ones(len(self.marks), dtype=np.int64)
         for c in self.counts:
             products *= c
-        for part in _bounded(products, size):
+        for part in bounded(products, size):
             if products[part.start] > size:
                 yield from self._one_key(part.start, int(products[part.start]), size)
             elif chunk := self._many_keys(part, products[part]):

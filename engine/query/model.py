@@ -94,10 +94,17 @@ class JoinInput:
         str, ...
     ] = ()  # Spark SQL of each payload column, where not the column of that name
     more: tuple[JoinInput, ...] = ()  # UNION ALL: further streams under this alias
+    ordered: bool = False  # its rows carry their offset
+    nullable: bool = False  # a null key is a key like any other
 
     def column_id(self, name: str) -> str:
         """The name of this input's column `name` in the joined row."""
         return f"{self.alias}.{name}"
+
+
+def offset_id(alias: str) -> str:
+    """The name of an input's offset in the joined row: the order in which its rows came, for ties in time."""
+    return f"#{alias}"
 
 
 def key_id(part: int) -> str:
@@ -136,11 +143,45 @@ class OutputColumn:
 
 
 @dataclass(frozen=True, slots=True)
+class Frame:
+    """Which rows an aggregate sees, up to the current one: so many before it, or all that are at most
+    so many microseconds older (and all of its own time)."""
+
+    rows: int | None = None
+    us: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Aggregate:
+    """One window function. `argument` is the id of a column, or of an expression among the query's
+    `arguments`; None for count(*). Its result is named `id`."""
+
+    id: str
+    function: str
+    argument: str | None
+    frame: Frame
+    type: str
+
+
+@dataclass(frozen=True, slots=True)
+class GroupQuery:
+    """Window functions over the joined row: PARTITION BY `key`, ORDER BY `time`; `order` are the columns
+    that decide among equal times. `arguments` are DuckDB SQL over the joined row."""
+
+    key: tuple[Field, ...]
+    time: str
+    order: tuple[str, ...]
+    aggregates: tuple[Aggregate, ...]
+    arguments: tuple[OutputColumn, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class JoinQuery:
-    """A checked inner equi-join of 2 to 8 inputs.
+    """A checked inner equi-join of 2 to 8 inputs, or of 1 where there is a `group`.
 
     `bounds` are closed: the shortest path between every two inputs that windows connect at all.
     `order` is the tree to run; None: one multi-way join of all inputs, which then share every class.
+    `group`: window functions over the joined rows; outputs may then use their ids.
     """
 
     inputs: tuple[JoinInput, ...]
@@ -148,6 +189,7 @@ class JoinQuery:
     where: str | None = None  # DuckDB SQL over the joined columns' ids
     bounds: tuple[Bound, ...] = ()
     order: Tree | None = None
+    group: GroupQuery | None = None
 
     @property
     def key_types(self) -> tuple[str, ...]:

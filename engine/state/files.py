@@ -10,7 +10,7 @@ import contextlib
 import errno
 import os
 import uuid
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -211,8 +211,13 @@ class Clock:
 UNTIMED = Clock()
 
 
-def insert(runs: Runs, delta: pa.RecordBatch, tiers: Tiers, fresh: Fresh, clock: Clock = UNTIMED) -> Change:
-    """Add a sorted delta to an input's runs: durable at once, merged with runs of its own size."""
+Trim = Callable[[pa.RecordBatch], pa.RecordBatch]
+
+
+def insert(runs: Runs, delta: pa.RecordBatch, tiers: Tiers, fresh: Fresh, clock: Clock = UNTIMED,
+           trim: Trim | None = None) -> Change:
+    """Add a sorted delta to an input's runs: durable at once, merged with runs of its own size. `trim`
+    leaves out the rows of merged runs that nobody needs any more."""
     times = clock.of(delta)
     kept = _merge_from(runs, delta.num_rows, delta.nbytes, times, tiers, clock)
     merged = runs[kept:]
@@ -220,15 +225,26 @@ def insert(runs: Runs, delta: pa.RecordBatch, tiers: Tiers, fresh: Fresh, clock:
     if not merged:
         segments = write_run(delta, tiers, fresh, [tiers.memory, tiers.durable])
         return Change(kept, (Run(fresh.name()[:-6], delta.num_rows, segments, segments, times),))
-    own = write_run(delta, tiers, fresh, [tiers.durable])
-    durable = tuple(s for run in merged for s in run.durable) + own
     old = [b for run in merged for b in view(run, tiers).segments]
     batch = sort_batch(concat([*old, delta]))
+    needed = trim(batch) if trim is not None else batch
+    if needed.num_rows < batch.num_rows:
+        return Change(kept, _written(needed, tiers, fresh, clock))
+    own = write_run(delta, tiers, fresh, [tiers.durable])
+    durable = tuple(s for run in merged for s in run.durable) + own
     afresh = len({s.file for s in durable}) > DURABLE_FILES_MAX + len(cuts(batch, tiers))
     folders = [tiers.memory, tiers.durable] if afresh else [tiers.memory]
     segments = write_run(batch, tiers, fresh, folders)
     return Change(kept, (Run(fresh.name()[:-6], batch.num_rows, segments, segments if afresh else durable,
                              times),))
+
+
+def _written(batch: pa.RecordBatch, tiers: Tiers, fresh: Fresh, clock: Clock) -> Runs:
+    """A run of these rows and no others, in both tiers; none if there are none."""
+    if not batch.num_rows:
+        return ()
+    segments = write_run(batch, tiers, fresh, [tiers.memory, tiers.durable])
+    return (Run(fresh.name()[:-6], batch.num_rows, segments, segments, clock.of(batch)),)
 
 
 def _hull(times: Sequence[Times]) -> Times:
