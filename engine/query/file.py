@@ -11,8 +11,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from engine.errors import QueryFileError
+from engine.query.formats import SINKS, SOURCES
 from engine.query.model import Field, OperatorSpec, QuerySpec, SinkSpec, StreamSpec
-from engine.query.options import PATHLESS_SINKS, SINKS, SOURCES, read_format, read_options
+from engine.query.options import option_paths, read_format, read_options, read_value_format
 from engine.query.paths import check_apart, check_roots, check_source, local_path
 from engine.query.schema import read_schema
 from engine.query.values import Table
@@ -22,7 +23,6 @@ GROUPS_DEFAULT, GROUPS_MAX = 256, 65536
 FILE_BYTES_MAX = 1 << 20
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}\Z")
 _STREAM_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}\Z")
-_MALFORMED = {"mode": "FAILFAST"}  # nothing silent: a malformed line is an error unless asked for
 
 
 def read_query(path: Path, *, roots: Sequence[Path] | None = None) -> QuerySpec:
@@ -34,13 +34,17 @@ def read_query(path: Path, *, roots: Sequence[Path] | None = None) -> QuerySpec:
     groups = _groups(table, GROUPS_DEFAULT, nodes)
     window_s = table.duration("window")
     checkpoint = local_path(table, "checkpoint", f"state/{name}", folder=folder)
-    sink = _sink(table.table("sink", hint='add [sink] with format = "parquet" and path'), folder)
+    trusted = roots is None
+    hint = 'add [sink] with format = "parquet" and path'
+    sink = _sink(table.table("sink", hint=hint), folder, trusted=trusted)
     tables = _stream_tables(table)
     _check_paths(str(path), _source_paths(tables, folder), checkpoint, sink, roots)
+    streams = {key: _stream(key, t, folder, window_s, trusted=trusted) for key, t in tables.items()}
+    _check_option_paths(str(path), streams, sink, roots)
     spec = QuerySpec(
         name=name,
         sql=table.text("sql", hint='write the query: sql = "SELECT …"'),
-        streams={key: _stream(key, t, folder, window_s) for key, t in tables.items()},
+        streams=streams,
         sink=sink,
         checkpoint=checkpoint,
         file=path.absolute(),
@@ -137,7 +141,7 @@ def _source_paths(tables: Mapping[str, Table], folder: Path) -> dict[str, Path]:
     return {
         f"{t.name}.path": local_path(t, "path", folder=folder)
         for t in tables.values()
-        if read_format(t, SOURCES) != "generator"
+        if SOURCES[read_format(t, SOURCES)].path
     }
 
 
@@ -155,16 +159,30 @@ def _check_paths(
     check_apart(file, own, sources)
 
 
-def _stream(name: str, table: Table, folder: Path, window_s: float | None) -> StreamSpec:
+def _check_option_paths(
+    file: str, streams: Mapping[str, StreamSpec], sink: SinkSpec, roots: Sequence[Path] | None
+) -> None:
+    """Files that options name, as a trust store, lie under the roots too."""
+    named = option_paths("sink", sink.options)
+    for name, stream in streams.items():
+        named |= option_paths(f"streams.{name}", stream.options)
+    check_roots(file, named, roots)
+
+
+def _stream(
+    name: str, table: Table, folder: Path, window_s: float | None, *, trusted: bool
+) -> StreamSpec:
     kind = read_format(table, SOURCES)
-    options = read_options(table, SOURCES[kind])
+    form = SOURCES[kind]
+    messages = read_value_format(table, kind)
+    options = read_options(table, form, folder, value_format=messages, trusted=trusted)
     path = Path()
-    if kind != "generator":
+    if form.path:
         path = local_path(table, "path", folder=folder)
         check_source(table, path)
-    if kind in ("json", "csv"):
-        options = {**_MALFORMED, **options}
-    fields = read_schema(table, kind, path, options)
+    elif table.has("path"):
+        raise table.error(f"is not for {kind}", "path", "leave it out; see docs/sources.md")
+    fields = read_schema(table, kind, path, options, messages)
     time = _time(table, fields, window_s)
     watermark_s = table.duration("watermark") or 0.0
     if watermark_s and time is None:
@@ -175,12 +193,13 @@ def _stream(name: str, table: Table, folder: Path, window_s: float | None) -> St
     return StreamSpec(
         name,
         kind,
-        "" if kind == "generator" else str(path),
+        str(path) if form.path else "",
         fields,
         time,
         watermark_s,
         idle_after_s,
         options,
+        messages,
     )
 
 
@@ -224,11 +243,11 @@ def _time(table: Table, fields: tuple[Field, ...], window_s: float | None) -> st
     return found.name
 
 
-def _sink(table: Table, folder: Path) -> SinkSpec:
-    kind = read_format(table, SINKS)
-    options = read_options(table, SINKS[kind])
+def _sink(table: Table, folder: Path, *, trusted: bool) -> SinkSpec:
+    kind = read_format(table, SINKS, trusted=trusted)
+    options = read_options(table, SINKS[kind], folder, trusted=trusted)
     path = ""
-    if kind not in PATHLESS_SINKS:
+    if SINKS[kind].path:
         found = local_path(table, "path", folder=folder)
         if os.path.exists(found) and not found.is_dir():
             raise table.error(f"`{found}` is a file", "path", "give a folder")

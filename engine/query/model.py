@@ -27,6 +27,7 @@ class StreamSpec:
     watermark_s: float = 0.0
     idle_after_s: float | None = None
     options: Mapping[str, str] = field(default_factory=dict)
+    value_format: str = ""  # json or csv: the columns are in the messages of the column `value`
 
 
 @dataclass(frozen=True, slots=True)

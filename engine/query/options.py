@@ -1,92 +1,152 @@
-"""Source and sink formats, and the options each may have.
-
-Allow-lists: an option that deletes input, hides damaged files, reorders input or opens the
-network is not here. Sinks: `parquet` is ours; json, csv, orc, avro and delta are handed to Spark's
-writers (avro and delta need their packages on Spark's path), `noop` and `console` keep nothing.
-jdbc, kafka and the like are refused: they would need credentials in query files.
-"""
+"""The `format`, `options` and `value_format` of a query file's tables, checked against formats.py."""
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Mapping
+from pathlib import Path
 
+from engine.query.formats import MESSAGES, REFUSED, VALUE_FORMATS, Format
 from engine.query.scope import closest
+from engine.query.secrets import Options, substituted
 from engine.query.values import Table
 
-_FILES = "maxFilesPerTrigger maxBytesPerTrigger pathGlobFilter recursiveFileLookup"
-_TEXT = (
-    "dateFormat timestampFormat timestampNTZFormat mode multiLine lineSep encoding locale timeZone"
+_RUNS_CODE = ("jdbc",)  # drivers take scripts and class names in their URL
+_MODULE = re.compile(r"\s*([\w.$]+)\s+(required|requisite|sufficient|optional)\b")
+_MODULES = (
+    "org.apache.kafka.common.security.plain.PlainLoginModule",
+    "org.apache.kafka.common.security.scram.ScramLoginModule",
+    "com.sun.security.auth.module.Krb5LoginModule",
 )
-_CSV = (
-    "header sep delimiter quote escape charToEscapeQuoteEscaping comment nullValue emptyValue "
-    "nanValue positiveInf negativeInf ignoreLeadingWhiteSpace ignoreTrailingWhiteSpace "
-    "maxColumns maxCharsPerColumn enforceSchema unescapedQuoteHandling"
-)
-_JSON = (
-    "allowComments allowUnquotedFieldNames allowSingleQuotes allowNumericLeadingZeros "
-    "allowBackslashEscapingAnyCharacter allowUnquotedControlChars allowNonNumericNumbers"
-)
-_FORMATS = "dateFormat timestampFormat timestampNTZFormat lineSep encoding timeZone compression"
-
-SOURCES: dict[str, tuple[str, ...] | None] = {
-    "parquet": tuple(f"{_FILES} datetimeRebaseMode int96RebaseMode".split()),
-    "json": tuple(f"{_FILES} {_TEXT} {_JSON}".split()),
-    "csv": tuple(f"{_FILES} {_TEXT} {_CSV}".split()),
-    "generator": None,  # checks its own
-}
-SINKS: dict[str, tuple[str, ...]] = {
-    "parquet": ("compression",),
-    "json": tuple(f"{_FORMATS} ignoreNullFields".split()),
-    "csv": tuple(
-        f"{_FORMATS} header sep delimiter quote escape escapeQuotes quoteAll nullValue "
-        "emptyValue charToEscapeQuoteEscaping ignoreLeadingWhiteSpace "
-        "ignoreTrailingWhiteSpace".split()
-    ),
-    "orc": ("compression",),
-    "avro": ("compression", "recordName", "recordNamespace"),
-    "delta": ("mergeSchema",),
-    "console": ("numRows", "truncate"),
-    "noop": (),
-}
-PATHLESS_SINKS = ("console", "noop")
 
 
-def read_format(table: Table, formats: Mapping[str, tuple[str, ...] | None]) -> str:
-    """The `format` key, if it is one of the allowed."""
+def read_format(table: Table, formats: Mapping[str, Format], *, trusted: bool = True) -> str:
+    """The `format` key, if it is one of the allowed, as Spark spells it."""
     names = list(formats)
-    name = table.text("format", hint=f"allowed are: {', '.join(names)}").lower()
-    if name not in formats:
-        hint = closest(name, names) or f"allowed are: {', '.join(names)}"
-        raise table.error(f"format `{name}` is not allowed", "format", hint)
+    given = table.text("format", hint=f"allowed are: {', '.join(names)}")
+    name = next((known for known in names if known.lower() == given.lower()), None)
+    if name is None:
+        hint = closest(given.lower(), names) or f"allowed are: {', '.join(names)}"
+        raise table.error(f"format `{given.lower()}` is not allowed", "format", hint)
+    if name in _RUNS_CODE and not trusted:
+        raise table.error(
+            f"format `{name}` is not allowed here",
+            "format",
+            "its URL can run code: it is for the command line's queries only",
+        )
     return name
 
 
-def read_options(table: Table, allowed: tuple[str, ...] | None) -> dict[str, str]:
+def read_value_format(table: Table, kind: str) -> str:
+    """How the messages in the column `value` are written; "" where they are taken as they are."""
+    if kind not in ("kafka", "socket"):
+        return ""
+    if not table.has("value_format"):
+        table.allow("value_format")
+        return ""
+    found = table.text("value_format")
+    if found not in VALUE_FORMATS:
+        hint = f"allowed are: {', '.join(VALUE_FORMATS)}; without it `value` is a column"
+        raise table.error(f"`{found}` is not known", "value_format", hint)
+    return found
+
+
+def read_options(
+    table: Table,
+    form: Format,
+    folder: Path = Path(),
+    *,
+    value_format: str = "",
+    trusted: bool = True,
+) -> Options:
     """The `options` table as Spark wants it: texts, and names as Spark spells them."""
     if not table.has("options"):
         table.allow("options")
-        return {}
+        _check_needs(table, form, {})
+        return Options()
+    allowed = form.options
+    if allowed is not None:
+        allowed += MESSAGES.get(value_format, ())
     found: dict[str, str] = {}
+    hidden: list[str] = []
     options = table.table("options")
     for name, value in options.values.items():
         spelled = name if allowed is None else _spelled(options, name, allowed)
         if spelled in found:
             raise options.error("is given twice", name)
-        found[spelled] = _text(options, name, value)
-    return found
+        text, secret = substituted(options, name, _text(options, name, value), trusted=trusted)
+        found[spelled] = _checked(options, spelled, text, folder)
+        hidden += [spelled] if secret else []
+    _check_needs(table, form, found)
+    return Options(found, hidden)
+
+
+def option_paths(prefix: str, options: Mapping[str, str]) -> dict[str, Path]:
+    """The files that options name."""
+    return {
+        f"{prefix}.options.{name}": Path(text)
+        for name, text in options.items()
+        if name.endswith(".location")
+    }
+
+
+def _check_needs(table: Table, form: Format, options: Mapping[str, str]) -> None:
+    for group in form.needs:
+        given = [name for name in group if name in options]
+        names = " or ".join(group)
+        if not given:
+            raise table.error(
+                f"needs {names}", "options", f'write options = {{ "{group[0]}" = … }}'
+            )
+        if len(given) > 1:
+            raise table.error(f"has both {' and '.join(given)}", "options", "give one of them")
 
 
 def _spelled(options: Table, name: str, allowed: tuple[str, ...]) -> str:
     spelled = next((known for known in allowed if known.lower() == name.lower()), None)
     if spelled is None:
-        hint = closest(name, list(allowed)) or f"allowed are: {', '.join(allowed) or 'none'}"
+        reason = REFUSED.get(name.lower())
+        hint = reason or closest(name, list(allowed)) or _list(allowed)
         raise options.error("is not an allowed option", name, hint)
     return spelled
 
 
+def _list(allowed: tuple[str, ...]) -> str:
+    return f"allowed are: {', '.join(allowed) or 'none'}"
+
+
+def _checked(options: Table, name: str, text: str, folder: Path) -> str:
+    """Values that need a look: files made absolute, and no login module but Kafka's own."""
+    if name.endswith(".location"):
+        return os.path.normpath(folder / os.path.expanduser(text))
+    if name == "kafka.sasl.jaas.config":
+        found = _MODULE.match(text)
+        if found is None or found[1] not in _MODULES:
+            raise options.error(
+                "names a login module that is not allowed",
+                name,
+                f'write for example "{_MODULES[0]} required username=… password=…;"',
+            )
+    if name == "port" and not (text.isdecimal() and 0 < int(text) < 65536):
+        raise options.error("must be a port, 1 to 65535", name)
+    return text
+
+
 def _text(options: Table, name: str, value: object) -> str:
+    if isinstance(value, dict):  # kafka.bootstrap.servers without quotes is a table in TOML
+        raise options.error(
+            "is a table", name, f'names with dots need quotes: "{_dotted(name, value)}" = …'
+        )
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, str | int | float):
         return str(value)
     raise options.error("must be a text, a number or a boolean", name)
+
+
+def _dotted(name: str, value: object) -> str:
+    while isinstance(value, dict) and value:
+        key, value = next(iter(value.items()))
+        name = f"{name}.{key}"
+    return name

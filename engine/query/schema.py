@@ -11,23 +11,44 @@ import pyarrow.parquet as pq
 
 from engine.errors import QueryFileError, SourceError
 from engine.query.ddl import DdlError, parse_schema
+from engine.query.formats import columns_of
 from engine.query.model import Field
 from engine.query.types import NoSuchType, spark_type
 from engine.query.values import Table
 
 
 def read_schema(
-    table: Table, kind: str, path: Path, options: Mapping[str, str]
+    table: Table, kind: str, path: Path, options: Mapping[str, str], value_format: str = ""
 ) -> tuple[Field, ...]:
     """The columns of a stream; required in the file for formats that do not carry them."""
     generated = _from_generator(table, options) if kind == "generator" else ()
+    fixed = () if value_format else columns_of(kind, options)
+    if fixed:
+        return _picked(table, kind, fixed) if table.has("schema") else fixed
     if table.has("schema"):
         return _declared(table)
     if kind == "parquet":
         return _from_parquet(table, path)
     if kind == "generator":
         return generated
-    raise table.error("is missing", "schema", f'{kind} needs one: schema = "k long, v string"')
+    needy = f"value_format = {value_format}" if value_format else kind
+    raise table.error("is missing", "schema", f'{needy} needs one: schema = "k long, v string"')
+
+
+def _picked(table: Table, kind: str, fixed: tuple[Field, ...]) -> tuple[Field, ...]:
+    """The declared columns, which must be among those that the format has."""
+    have = {field.name: field.type for field in fixed}
+    declared = _declared(table)
+    for field in declared:
+        if have.get(field.name) != field.type:
+            there_are = ", ".join(f"{name} {its}" for name, its in have.items())
+            more = "; or say value_format" if kind in ("kafka", "socket") else ""
+            raise table.error(
+                f"{kind} has no column {field.name} {field.type}",
+                "schema",
+                f"it has: {there_are}{more}",
+            )
+    return declared
 
 
 def _from_generator(table: Table, options: Mapping[str, str]) -> tuple[Field, ...]:

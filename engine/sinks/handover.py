@@ -12,14 +12,15 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pyarrow.parquet as pq
 
+from engine.connectors import look_up, naming
 from engine.errors import SinkError
+from engine.query.formats import EXACTLY_ONCE, sink_guarantee
 from engine.query.model import SinkSpec
 from engine.sinks import ledger
 from engine.sinks.parquet import ParquetDirectory
@@ -29,8 +30,6 @@ from engine.table import aligned
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-FILE_FORMATS = frozenset({"json", "csv", "orc", "text", "xml", "avro"})
-
 
 class Handover:
     """The sink for formats that Spark writes."""
@@ -38,14 +37,15 @@ class Handover:
     def __init__(self, spec: SinkSpec, checkpoint: Path, spark: SparkSession) -> None:
         self._spec, self._spark, self._owner = spec, spark, str(checkpoint)
         self._staging = ParquetDirectory(checkpoint / "results")
-        self._to_files = spec.format in FILE_FORMATS
+        self.guarantee = sink_guarantee(spec)
+        self._to_files = self.guarantee == EXACTLY_ONCE
         self._target = Path(spec.path) if self._to_files else self._staging.path
         self.directory = self._staging.path
         self.compression = "none"
-        self.guarantee = "exactly once" if self._to_files else "at least once"
 
     def prepare(self) -> None:
-        self._look_up()
+        # before the first tick, not after it
+        look_up(self._spark, self._spec.format, SinkError, self._spec.path or "[sink]")
         self._staging.prepare()
         if self._to_files:
             ParquetDirectory(self._target).prepare()
@@ -113,34 +113,10 @@ class Handover:
 
     def _write(self, rows: DataFrame, path: str | None, mode: str = "append") -> None:
         writer = rows.write.format(self._spec.format).options(**self._spec.options).mode(mode)
-        with self._spark_errors():
+        doing = f"Spark cannot write {self._spec.format}"
+        where = self._spec.path or "[sink]"
+        with naming(self._spec.format, doing, SinkError, where, self._spec.options):
             writer.save(path) if path else writer.save()
-
-    def _look_up(self) -> None:
-        """Ask Spark for the format before the first tick, not after it."""
-        session: Any = self._spark
-        finder = session._jvm.org.apache.spark.sql.execution.datasources.DataSource
-        with self._spark_errors():
-            finder.lookupDataSourceV2(
-                self._spec.format, session._jsparkSession.sessionState().conf()
-            )
-
-    @contextmanager
-    def _spark_errors(self) -> Iterator[None]:
-        from py4j.protocol import Py4JJavaError
-        from pyspark.errors import PySparkException
-
-        try:
-            yield
-        except (PySparkException, Py4JJavaError) as error:
-            java = getattr(error, "java_exception", None)
-            text = str(java.getMessage() if java else error).strip().splitlines()
-            raise SinkError(
-                f"Spark cannot write {self._spec.format}: {text[0] if text else ''}",
-                where=self._spec.path or "[sink]",
-                hint="Check [sink] format, path and options. The query resumes from "
-                "its last commit.",
-            ) from error
 
     def _folder(self, version: int) -> Path:
         return self._target / f".deliver-{version:08d}"

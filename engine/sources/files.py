@@ -1,4 +1,4 @@
-"""Streams opened in Spark: files (Parquet, JSON, CSV) and the generator.
+"""Streams opened in Spark: files, the generator, sockets, Kafka and what else Spark itself reads.
 
 Here: which DataFrame a StreamSpec is, and clear errors before Spark starts. Not here: reading
 Parquet past the JVM (native.py), the generator's rows (generator.py), and which options and paths a
@@ -11,40 +11,76 @@ import glob
 import os
 import re
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession, functions
 
+from engine.connectors import look_up, naming
 from engine.errors import SourceError
+from engine.query.formats import MESSAGES, SOURCES, Format
 from engine.query.model import Field, StreamSpec
-from engine.sources import generator
+from engine.sources import generator, socket_stream
 from engine.sources.native import local_path
 
-FILE_FORMATS = ("parquet", "json", "csv")
 FILE_LIST_SCHEMA = "path string, modificationTime timestamp, length long, content binary"
-# Spark's default for text is to turn what it cannot read into nulls, without a word.
-_STRICT = {"json": {"mode": "FAILFAST"}, "csv": {"mode": "FAILFAST", "enforceSchema": "false"}}
 _REMOTE = re.compile(r"(?!file:)\w[\w+.-]*://")
 
 
 def ensure_registered(spark: SparkSession) -> None:
     """Make our own formats known to this session; harmless to repeat."""
     generator.register(spark)
+    socket_stream.register(spark)
 
 
 def open_stream(spark: SparkSession, stream: StreamSpec) -> DataFrame:
     """A streaming DataFrame with exactly the stream's columns, in their order."""
     if stream.format == generator.FORMAT:
         return _open_generator(spark, stream)
-    if stream.format not in FILE_FORMATS:
+    form = SOURCES.get(stream.format)
+    if form is None:
         raise SourceError(
             f'format "{stream.format}" is not supported',
             where=f"stream {stream.name}",
-            hint=f"there are: {', '.join((*FILE_FORMATS, generator.FORMAT))}",
+            hint=f"there are: {', '.join(SOURCES)}",
         )
-    check_path(stream)
-    options = _with_defaults(_STRICT.get(stream.format, {}), stream.options)
-    reader = spark.readStream.format(stream.format).schema(ddl(stream.fields))
-    frame = reader.options(**options).load(stream.path)
+    if form.path:
+        check_path(stream)
+    frame = _load(spark, stream, form)
+    if stream.value_format:
+        frame = from_messages(frame, stream)
     return frame.select(*(quoted(field.name) for field in stream.fields))
+
+
+def _load(spark: SparkSession, stream: StreamSpec, form: Format) -> DataFrame:
+    """What Spark's own source gives."""
+    kind = stream.format
+    where = f"stream {stream.name}"
+    if kind == "socket":
+        ensure_registered(spark)
+        kind = socket_stream.SPARK_FORMAT
+    elif form.package:
+        look_up(spark, kind, SourceError, where)
+    own = {n: t for n, t in stream.options.items() if not _is_message_option(stream, n, form)}
+    reader = spark.readStream.format(kind).options(**_with_defaults(dict(form.strict), own))
+    if not form.columns:
+        reader = reader.schema(ddl(stream.fields))
+    with naming(kind, f"Spark cannot read {stream.format}", SourceError, where, stream.options):
+        return reader.load(stream.path) if form.path else reader.load()
+
+
+def _is_message_option(stream: StreamSpec, name: str, form: Format) -> bool:
+    return name in MESSAGES.get(stream.value_format, ()) and name not in (form.options or ())
+
+
+def from_messages(frame: DataFrame, stream: StreamSpec) -> DataFrame:
+    """The columns that are written in the messages of the column `value`. A message that is null
+    (Kafka's tombstones) gives nulls; one that cannot be read ends the query."""
+    kind = stream.value_format
+    given = {n: t for n, t in stream.options.items() if n in MESSAGES[kind]}
+    options = _with_defaults({"mode": "FAILFAST"}, given)
+    parse = functions.from_json if kind == "json" else functions.from_csv
+    text = functions.col("value").cast("string")
+    return frame.select(parse(text, ddl(stream.fields), options).alias("message")).select(
+        "message.*"
+    )
 
 
 def open_file_list(spark: SparkSession, stream: StreamSpec) -> DataFrame:

@@ -447,7 +447,7 @@ def test_console_prints_on_our_terminal(
 
 def test_unknown_format_is_named(spark: SparkSession, tmp_path: Path) -> None:
     sink = open_sink(SinkSpec("nonsense", str(tmp_path / "x")), tmp_path / "checkpoint", spark)
-    with pytest.raises(SinkError, match=r"Spark cannot write nonsense: .*Failed to find"):
+    with pytest.raises(SinkError, match=r"Spark has no nonsense: .*Failed to find"):
         sink.prepare()
 
 

@@ -63,7 +63,7 @@ def test_defaults_and_paths(folder: Path) -> None:
     assert a.path == str(folder / "data" / "a")
     assert a.fields == (Field("k", "bigint"), Field("ts", "timestamp"), Field("va", "bigint"))
     assert (a.time, a.watermark_s, dict(a.options)) == ("ts", 1.0, {"maxFilesPerTrigger": "1"})
-    assert dict(b.options) == {"mode": "FAILFAST", "header": "true", "sep": ";"}
+    assert dict(b.options) == {"header": "true", "sep": ";"}
     assert b.fields == (Field("k", "int"), Field("p", "decimal(10,2)"))
 
 
@@ -157,12 +157,12 @@ BAD = {
     ),
     "format": (
         change('format = "csv"', 'format = "jdbc"'),
-        "streams.b.format: format `jdbc` is not allowed\n  allowed are: parquet",
+        "streams.b.format: format `jdbc` is not allowed\n  allowed are: parquet, orc",
     ),
     "text format": (change('format = "csv"', 'format = "cvs"'), "did you mean `csv`"),
     "sink format": (
-        GOOD.replace('[sink]\nformat = "parquet"', '[sink]\nformat = "kafka"'),
-        "sink.format: format `kafka` is not allowed",
+        GOOD.replace('[sink]\nformat = "parquet"', '[sink]\nformat = "mongo"'),
+        "sink.format: format `mongo` is not allowed",
     ),
     "option": (
         change("maxFilesPerTrigger = 1", 'cleanSource = "delete"'),

@@ -142,8 +142,8 @@ def test_paths_are_checked(spark: SparkSession, tmp_path: Path) -> None:
         open_stream(spark, _files(tmp_path / "nowhere"))
     with pytest.raises(SourceError, match="does not exist"):
         open_file_list(spark, _files(tmp_path / "no*"))
-    with pytest.raises(SourceError, match='format "orc" is not supported'):
-        open_stream(spark, _files(tmp_path, "orc"))
+    with pytest.raises(SourceError, match='format "jdbc" is not supported'):
+        open_stream(spark, _files(tmp_path, "jdbc"))
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
