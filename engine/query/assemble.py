@@ -12,6 +12,13 @@ from functools import reduce
 
 from engine.errors import QueryFileError
 from engine.query.duck_text import duck_sql
+from engine.query.grouping import (
+    group_query,
+    group_terms,
+    group_times,
+    ordered,
+    with_group_key,
+)
 from engine.query.keys import Equality, Keys, find_keys
 from engine.query.model import (
     Field,
@@ -24,6 +31,7 @@ from engine.query.model import (
     time_id,
 )
 from engine.query.order import BadOrder, default_order, read_order
+from engine.query.over import Over
 from engine.query.scope import Branch, Ref, Scope, Source
 from engine.query.select import Output
 from engine.query.spark_text import column_in, quote, spark_sql
@@ -38,24 +46,30 @@ def assemble(
     limits: list[Limit],
     conditions: list[Term],
     outputs: list[Output],
+    over: Over | None = None,
 ) -> JoinQuery:
-    """The checked join; `limits` are the windows that are not conditions."""
+    """The checked join; `limits` are the windows that are not conditions, `over` the window functions."""
     written, conditions = condition_windows(scope, conditions)
     equal = {id(term): _equality(term) for term in conditions}
     keys = find_keys(scope, [e for e in equal.values() if e])
     bounds = closed(scope, spec, [*limits, *written])
     single, several = _apart(conditions, equal, keys)
-    used = (*several, *(output.term for output in outputs))
+    used = (*several, *(output.term for output in outputs), *(group_terms(over) if over else ()))
     for term in used:
         _check_after(scope, term)
-    columns = _Columns(scope, keys, timed(bounds), used)
+    times = group_times(scope, over, bounds) if over else timed(bounds)
+    order = _order(scope, spec, keys)
+    alone = over is not None and len(scope.sources) == 1
+    columns = _Columns(scope, with_group_key(keys, over) if over and alone else keys, times, used)
     where = duck_sql(reduce(_both, several), columns.id) if several else None
+    inputs = [_input(columns, i, single) for i in range(len(scope.sources))]
     return JoinQuery(
-        tuple(_input(columns, i, single) for i in range(len(scope.sources))),
+        tuple(ordered(given, alone=alone) for given in inputs) if over else tuple(inputs),
         tuple(_output_column(columns, output) for output in outputs),
         where,
         bounds,
-        _order(scope, spec, keys),
+        order,
+        group_query(scope, over, columns.id) if over else None,
     )
 
 
@@ -72,7 +86,7 @@ def _apart(
 
 
 def _order(scope: Scope, spec: QuerySpec, keys: Keys) -> Tree | None:
-    if spec.join_order is None:
+    if spec.join_order is None or len(scope.sources) == 1:
         return default_order(keys.spans, len(scope.sources))
     try:
         return read_order(spec.join_order, [s.alias for s in scope.sources], keys.spans)

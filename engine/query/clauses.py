@@ -61,8 +61,8 @@ _TABLES: dict[type[exp.Expr], str] = {
 _QUERIES = (exp.Select, exp.SetOperation, exp.Subquery)
 
 
-def check_select(text: SqlText, tree: exp.Expr) -> exp.Select:
-    """The tree, if it is a SELECT of nothing but columns, FROM, JOIN and WHERE."""
+def check_select(text: SqlText, tree: exp.Expr, *also: str) -> exp.Select:
+    """The tree, if it is a SELECT of nothing but columns, FROM, JOIN and WHERE, and `also` these."""
     if isinstance(tree, exp.Union):
         raise text.error(
             "UNION of whole queries is not supported",
@@ -73,7 +73,7 @@ def check_select(text: SqlText, tree: exp.Expr) -> exp.Select:
         name = _STATEMENTS.get(type(tree)) or type(tree).__name__.upper()
         raise text.error(f"{name} is not supported", tree, "write one SELECT")
     for clause, value in tree.args.items():
-        if value and clause not in _ALLOWED:
+        if value and clause not in _ALLOWED and clause not in also:
             name = _CLAUSES.get(clause, clause.strip("_").upper())
             first = value[0] if isinstance(value, list) else value
             raise text.error(

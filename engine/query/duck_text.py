@@ -44,6 +44,8 @@ def _duck_sql(term: Term, column: ColumnName) -> str:
         return _literal(term)
     if term.op == "interval":
         return term.value
+    if term.op == "window":
+        return quote(term.value)
     args = [duck_sql(arg, column) for arg in term.args]
     if term.op == "call":
         return _call(term, args)

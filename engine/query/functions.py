@@ -58,6 +58,9 @@ _AGGREGATES = _names("""
 """)
 
 
+OVER = _names("avg count max min stddev stddev_pop stddev_samp sum var_pop var_samp")
+
+
 def refused_function(name: str) -> str:
     """Why a function is not to be had."""
     if name in _AGGREGATES:
@@ -68,7 +71,8 @@ def refused_function(name: str) -> str:
 def advice(name: str) -> str:
     """What there is instead."""
     if name in _AGGREGATES:
-        return "only joins are supported so far"
+        over = f"over a window it is: {name}(v) OVER (PARTITION BY k ORDER BY ts ROWS 9 PRECEDING)"
+        return over if name in OVER else f"over a window there are: {', '.join(sorted(OVER))}"
     close = difflib.get_close_matches(name, PRE | set(ALIASES), n=3)
     meant = f"did you mean {' or '.join(close)}? " if close else ""
     return f"{meant}allowed in SELECT are: {', '.join(sorted(POST))}"

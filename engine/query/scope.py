@@ -7,12 +7,17 @@ from __future__ import annotations
 
 import difflib
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
 from engine.query.model import Field, StreamSpec
 from engine.query.parse import SqlText, start_of
+
+if TYPE_CHECKING:
+    from engine.query.terms import Term
 
 _ALIAS = re.compile(r"[A-Za-z_]\w*\Z")
 
@@ -67,11 +72,13 @@ class Merged:
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """What is in FROM, and the columns that USING has merged."""
+    """What is in FROM, and the columns that USING has merged. `over` reads window functions, where there
+    may be any."""
 
     text: SqlText
     sources: tuple[Source, ...]
     merged: tuple[Merged, ...] = ()
+    over: Callable[[exp.Window, Scope], Term] | None = None
 
     def find_source(self, name: str) -> int | None:
         wanted = name.lower()

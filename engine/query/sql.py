@@ -17,9 +17,10 @@ from engine.query.branches import source
 from engine.query.clauses import check_select, tables
 from engine.query.duck_text import TooLong
 from engine.query.model import JoinQuery, QuerySpec
+from engine.query.over import Over, over_of
 from engine.query.parse import SqlText, parse
 from engine.query.scope import Merged, Ref, Scope, distinct_aliases
-from engine.query.select import From, column, conditions, outputs
+from engine.query.select import From, Output, column, conditions, outputs
 from engine.query.terms import Term
 from engine.query.windows import file_window, stream_windows
 
@@ -43,25 +44,39 @@ def analyse(spec: QuerySpec) -> JoinQuery:
 
 def _analyse(text: SqlText, spec: QuerySpec) -> JoinQuery:
     text, cuts = cut(text)
-    select = check_select(text, parse(text))
+    select = check_select(text, parse(text), "windows")
     entries = list(tables(text, select))
-    found = _read_from(text, entries, spec)
+    over = over_of(text, select)
+    found = _read_from(text, entries, spec, least=1 if over else 2)
     windows = bind(text, cuts, [node for node, _ in entries])
     where = select.args.get("where")
     found.conditions += conditions(found.scope, where.this if where else None, "WHERE")
     limits = [*file_window(spec, len(entries)), *stream_windows(windows, len(entries))]
-    return assemble(found.scope, spec, limits, found.conditions, outputs(found, select))
+    made = _outputs(found, select, over)
+    return assemble(found.scope, spec, limits, found.conditions, made, over)
+
+
+def _outputs(found: From, select: exp.Select, over: Over | None) -> list[Output]:
+    if over is None:
+        return outputs(found, select)
+    seeing = replace(found, scope=replace(found.scope, over=over.read))
+    return outputs(seeing, select)
 
 
 def _read_from(
-    text: SqlText, entries: list[tuple[exp.Expr, exp.Join | None]], spec: QuerySpec
+    text: SqlText,
+    entries: list[tuple[exp.Expr, exp.Join | None]],
+    spec: QuerySpec,
+    *,
+    least: int,
 ) -> From:
     sources = [source(text, node, spec.streams) for node, _ in entries]
     distinct_aliases(text, [node for node, _ in entries], sources)
-    if not 2 <= len(sources) <= STREAMS_MAX:
+    if not least <= len(sources) <= STREAMS_MAX:
         count = f"{len(sources)} stream{'s' * (len(sources) > 1)}"
         what = f"the query reads {count}; a join needs 2 to {STREAMS_MAX}"
-        raise text.error(what, entries[-1][0])
+        hint = "one stream is enough for window functions: avg(v) OVER (PARTITION BY …)"
+        raise text.error(what, entries[-1][0], hint if len(sources) == 1 else "")
     found = From(Scope(text, (sources[0],)))
     found.star = [Ref(0, own) for own in sources[0].fields]
     for position, (_, join) in enumerate(entries[1:], start=1):

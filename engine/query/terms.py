@@ -20,8 +20,8 @@ from engine.query.scope import Ref, Scope
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """One checked expression. `op` is an operator's sign, "call", "cast", "column" or "literal";
-    `value` is a literal's value, a call's name or a cast's target.
+    """One checked expression. `op` is an operator's sign, "call", "cast", "column", "literal" or "window";
+    `value` is a literal's value, a call's name, a cast's target or the id of a window function's result.
 
     `type` is what Spark gives, "" if we do not know. `why` says why we cannot evaluate the term
     exactly as Spark does; it may still be evaluated by Spark itself, before the exchange.
@@ -108,6 +108,7 @@ _EXTRAS: dict[type[exp.Expr], set[str]] = {
     exp.ILike: {"negate"},
     exp.In: {"query", "field"},
     exp.Interval: {"unit"},
+    exp.Window: {"partition_by", "order", "spec", "alias", "over", "first"},
 }
 
 
@@ -282,6 +283,14 @@ def _interval(node: exp.Expr, scope: Scope) -> Term:
     return Term("interval", node, value=f"INTERVAL '{amount.name}' {name}", type="interval")
 
 
+def _window(node: exp.Expr, scope: Scope) -> Term:
+    assert isinstance(node, exp.Window)
+    if scope.over is None:
+        hint = "window functions go into SELECT, none inside another"
+        raise scope.text.error("a window function (OVER) is not allowed here", node, hint)
+    return scope.over(node, scope)
+
+
 def _paren(node: exp.Expr, scope: Scope) -> Term:
     return build(node.this, scope)
 
@@ -312,4 +321,5 @@ _BUILDERS: dict[type[exp.Expr], Callable[[exp.Expr, Scope], Term]] = {
     exp.Extract: _extract,
     exp.Paren: _paren,
     exp.Interval: _interval,
+    exp.Window: _window,
 }

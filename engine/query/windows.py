@@ -113,9 +113,7 @@ def _linear(scope: Scope, term: Term) -> tuple[Counter[int], int] | None:
     if term.ref:
         return (Counter({term.ref.input: 1}), 0) if _any_time(scope, term.ref) else None
     if term.op == "interval":
-        found = _INTERVAL.match(term.value)
-        assert found
-        return Counter(), int(found.group(1)) * _UNITS_US[found.group(2)]
+        return Counter(), interval_us(term)
     if term.op not in ("+", "-"):
         return None
     left, right = (_linear(scope, arg) for arg in term.args)
@@ -126,6 +124,13 @@ def _linear(scope: Scope, term: Term) -> tuple[Counter[int], int] | None:
     for position, factor in right[0].items():
         inputs[position] += sign * factor
     return inputs, left[1] + sign * right[1]
+
+
+def interval_us(term: Term) -> int:
+    """The length of an interval."""
+    found = _INTERVAL.match(term.value)
+    assert found
+    return int(found.group(1)) * _UNITS_US[found.group(2)]
 
 
 def _any_time(scope: Scope, ref: Ref) -> bool:
