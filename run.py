@@ -15,7 +15,7 @@ from engine import commands
 from engine.errors import SettingError, SpillwayError
 from engine.settings import Settings, show
 
-EXIT_USER = 2
+EXIT_USER = commands.EXIT_USER
 EXIT_INTERRUPTED = 130
 
 
@@ -42,10 +42,12 @@ def parser() -> argparse.ArgumentParser:
 
 def _query(query: argparse.ArgumentParser) -> None:
     actions = query.add_subparsers(dest="action", required=True)
-    check = actions.add_parser("check", help="check a query file and show its plan")
-    run = actions.add_parser("run", help="run a query file")
+    check = actions.add_parser("check", help="check query files and show their plans")
+    run = actions.add_parser("run", help="run query files, all at once in one engine")
     run.add_argument(
-        "--once", action="store_true", help="process what is there, print one JSON line, end"
+        "--once",
+        action="store_true",
+        help="process what is there, print one JSON line for each query, end",
     )
     run.add_argument("--nodes", type=int, metavar="N", help="instead of the query file's nodes")
     _master(run)
@@ -54,8 +56,11 @@ def _query(query: argparse.ArgumentParser) -> None:
         "-n", dest="rows", type=_positive, default=20, metavar="N", help="rows (default 20)"
     )
     tail.add_argument("--follow", action="store_true", help="go on with new results until Ctrl-C")
-    for action in (check, run, tail):
-        action.add_argument("file", type=Path, metavar="FILE", help="the query file (TOML)")
+    tail.add_argument("file", type=Path, metavar="FILE", help="the query file (TOML)")
+    for action in (check, run):
+        action.add_argument(
+            "files", type=Path, metavar="FILE", nargs="+", help="a query file (TOML)"
+        )
 
 
 def _master(action: argparse.ArgumentParser) -> None:
@@ -88,11 +93,11 @@ def dispatch(arguments: argparse.Namespace) -> int:
     if arguments.command == "demo":
         return commands.demo(master=arguments.master, settings=settings)
     if arguments.action == "check":
-        return commands.check(arguments.file)
+        return commands.check(arguments.files)
     if arguments.action == "tail":
         return commands.show_tail(arguments.file, rows=arguments.rows, follow=arguments.follow)
-    return commands.run_query(
-        arguments.file,
+    return commands.run_queries(
+        arguments.files,
         once=arguments.once,
         nodes=arguments.nodes,
         master=arguments.master,

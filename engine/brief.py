@@ -9,6 +9,7 @@ property names.
 from __future__ import annotations
 
 import base64
+import hashlib
 import os
 import pickle
 import zlib
@@ -58,7 +59,9 @@ def give(context: SparkContext, brief: Brief, folder: Path) -> None:
         folder.mkdir(exist_ok=True)
         for old in folder.glob("brief-*"):
             old.unlink()
-        path = folder / f"brief-{brief.version}"
+        # Named by its content: workers outlive a query's restart, and remember briefs by this name.
+        digest = hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
+        path = folder / f"brief-{brief.version}-{digest}"
         part = path.with_suffix(".tmp")
         part.write_text(text)
         os.replace(part, path)
@@ -73,8 +76,11 @@ def take() -> Brief:
     context = TaskContext.get()
     text = context.getLocalProperty(PROPERTY) if context is not None else None
     if text is None:
-        raise StateError("a task was started without its brief", where="brief",
-                         hint="This is a defect: please report it.")
+        raise StateError(
+            "a task was started without its brief",
+            where="brief",
+            hint="This is a defect: please report it.",
+        )
     return _read(text)
 
 

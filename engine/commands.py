@@ -1,24 +1,26 @@
 """What each command of `run.py` does. Parsing the command line is run.py's; running a query is
-runner.py's, imported only when a query runs, so that the other commands answer at once.
+runner.py's and host.py's, imported only when a query runs, so that the other commands answer at once.
 
 Results and tables go to stdout, everything about a run to stderr.
 """
 
 from __future__ import annotations
 
-import os
-import signal
+import json
 import sys
+import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from engine.errors import QueryFileError, SettingError, SpillwayError
+from engine.interrupts import interrupts_end_it, interrupts_stop
+from engine.overlap import refuse_overlap
 from engine.progress import TerminalProgress
 from engine.query.file import read_query
 from engine.query.model import QuerySpec
@@ -27,28 +29,54 @@ from engine.sinks import tail
 from engine.sinks.tail import newer
 from engine.table import aligned
 
+if TYPE_CHECKING:
+    from engine.host import EngineHost, QueryStatus
+
 ROOT = Path(__file__).resolve().parent.parent
 DEMO = ROOT / "docs" / "examples" / "market.toml"
 DEMO_DIR = ROOT / "data" / "demo"
 NODES_MAX = 1000
+EXIT_USER = 2
+POLL_S = 0.25
 
 
-def check(file: Path) -> int:
-    """Say whether the query file is right, and how it would run."""
+def check(files: Sequence[Path]) -> int:
+    """Say whether the query files are right, alone and beside each other, and how they would run."""
+    specs: list[QuerySpec] = []
+    failed = False
+    for file in files:
+        try:
+            spec = read_query(file)
+            refuse_overlap(spec, specs)
+            specs.append(spec)
+            _show_plan(spec, more=file != files[-1])
+        except SpillwayError as error:
+            _say(f"error: {error}")
+            failed = True
+    return EXIT_USER if failed else 0
+
+
+def _show_plan(spec: QuerySpec, *, more: bool) -> None:
     from engine.plan.build import build_plan
     from engine.plan.show import render
     from engine.query.sql import analyse
 
-    spec = read_query(file)
-    print(render(build_plan(spec, analyse(spec))))
-    return 0
+    print(render(build_plan(spec, analyse(spec))), end="\n\n" if more else "\n", flush=True)
 
 
-def run_query(
-    file: Path, *, once: bool, nodes: int | None, master: str | None, settings: Settings
+def run_queries(
+    files: Sequence[Path],
+    *,
+    once: bool,
+    nodes: int | None,
+    master: str | None,
+    settings: Settings,
 ) -> int:
-    """Run a query file until its input is done (`once`) or Ctrl-C."""
-    return _run(with_nodes(read_query(file), nodes), once=once, master=master, settings=settings)
+    """Run query files, all at once, until their input is done (`once`) or Ctrl-C."""
+    specs = [with_nodes(read_query(file), nodes) for file in files]
+    if len(specs) == 1:
+        return _run(specs[0], once=once, master=master, settings=settings)
+    return _run_many(specs, once=once, master=master, settings=settings)
 
 
 def demo(*, master: str | None, settings: Settings) -> int:
@@ -99,23 +127,57 @@ def _run(spec: QuerySpec, *, once: bool, master: str | None, settings: Settings)
     return 0
 
 
-@contextmanager
-def interrupts_end_it() -> Iterator[None]:
-    """Before the first tick and after the last one Ctrl-C ends the process at once: there is nothing
-    to finish, and an exception inside a call to the JVM would only garble it. (While ticks run,
-    the runner lets the running one finish.) The JVM goes when our end of its pipe closes."""
+def _run_many(
+    specs: Sequence[QuerySpec], *, once: bool, master: str | None, settings: Settings
+) -> int:
+    from engine.host import EngineHost
 
-    def end(number: int, frame: object) -> None:
-        sys.stderr.write("\nstopped; start again to resume\n")
-        sys.stderr.flush()
-        os._exit(128 + number)
+    progress = TerminalProgress(sys.stderr, mode=settings.progress, queries=[s.name for s in specs])
+    host = EngineHost(settings, master=master, warn=lambda text: progress.note(f"warning: {text}"))
+    for spec in specs:
+        host.register(spec, [progress])
+    _say(f"{len(specs)} queries: starting Spark")
+    if not once:
+        _say("Ctrl-C stops after the running ticks")
+    with interrupts_end_it():
+        host.begin_session()
+        asked = threading.Event()
+        with interrupts_stop(asked.set, asked.is_set):
+            for spec in specs:
+                host.start(spec.name, once=once)
+            _watch(host, asked, progress)
+    return _account(host.status(), once=once, stopped=asked.is_set())
 
-    before = {n: signal.signal(n, end) for n in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+
+def _watch(host: EngineHost, asked: threading.Event, progress: TerminalProgress) -> None:
+    """Until no query is live; a failure is told when it happens."""
+    told: set[str] = set()
+    ended = False
+    while not ended:
+        ended = host.wait_ended(POLL_S)
+        if asked.is_set():
+            host.stop_all()
+        for status in host.status():
+            if status.error is not None and status.name not in told:
+                told.add(status.name)
+                progress.note(f"error: query {status.name}: {status.error}")
+
+
+def _account(found: Sequence[QueryStatus], *, once: bool, stopped: bool) -> int:
+    """What came of each query, with `once` as a JSON line; the exit code."""
+    if once:
+        for status in found:
+            if status.summary is not None and status.state == "finished":
+                print(status.summary.to_json(), flush=True)
+            elif status.error is not None:
+                print(json.dumps({"query": status.name, "failed": str(status.error)}), flush=True)
+    if any(status.error is not None for status in found):
+        return EXIT_USER
+    if once and stopped:
+        raise KeyboardInterrupt  # stopped in order, but not done
+    if not once:
+        _say("stopped; start again to resume")
+    return 0
 
 
 def show_tail(file: Path, *, rows: int, follow: bool, poll_s: float = 0.5) -> int:

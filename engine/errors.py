@@ -62,6 +62,10 @@ class CheckpointError(SpillwayError):
     """The checkpoint is of another query or format, in use, or damaged."""
 
 
+class HostError(SpillwayError):
+    """What was asked of the engine's queries cannot be: an impossible transition, an overlap, too many."""
+
+
 _KINDS: dict[str, type[SpillwayError]] = {
     kind.__name__: kind
     for kind in (SpillwayError, QueryFileError, SqlError, SettingError, SetupError,

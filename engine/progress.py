@@ -5,13 +5,15 @@ Consumers of tick reports only; nothing here touches the engine, and nothing may
 
 from __future__ import annotations
 
+import contextlib
 import json
 import shutil
 import sys
+import threading
 import time
 from collections import deque
-from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field
 from typing import TextIO
 
 from engine.reports import NodeReport, TickReport
@@ -105,10 +107,27 @@ class Totals:
         self.late_rows += report.late_rows
 
 
+@dataclass(slots=True)
+class _Shown:
+    """What is known of one query."""
+
+    rates: Rates = field(default_factory=Rates)
+    totals: Totals = field(default_factory=Totals)
+    report: TickReport | None = None
+    line_at: float = float("-inf")
+
+    def add(self, report: TickReport) -> None:
+        self.rates.add(report)
+        self.totals.add(report)
+        self.report = report
+
+
 class TerminalProgress:
-    """One live block on a terminal; plain lines, at most one a second, anywhere else.
+    """One live block on a terminal; plain lines anywhere else, at most one a second. Of several
+    queries the block has a line each, and they take turns.
 
     `mode`: auto, block, lines or off. A terminal that goes away ends the display, not the query.
+    Queries report from threads of their own.
     """
 
     def __init__(
@@ -116,6 +135,7 @@ class TerminalProgress:
         out: TextIO | None = None,
         *,
         mode: str = "auto",
+        queries: Sequence[str] = (),
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._out = sys.stderr if out is None else out
@@ -124,36 +144,49 @@ class TerminalProgress:
         if mode == "off":
             self._show = _nothing
         self._clock = clock
-        self._rates, self._totals = Rates(), Totals()
-        self._drawn = 0  # lines of the block on the screen
-        self._last = float("-inf")
+        self._queries = {name: _Shown() for name in queries}
+        self._drawn: list[str] = []  # the block on the screen
+        self._lock = threading.Lock()
 
     def publish(self, report: TickReport) -> None:
-        self._rates.add(report)
-        self._totals.add(report)
-        try:
-            self._show(report)
-        except (OSError, ValueError):
-            self._show = _nothing
+        with self._lock:
+            self._queries.setdefault(report.query, _Shown()).add(report)
+            try:
+                self._show(report)
+            except (OSError, ValueError):
+                self._show = _nothing
+
+    def note(self, text: str) -> None:
+        """Something to be read later too: above the block, or a line. Shown in every mode."""
+        with self._lock:
+            with contextlib.suppress(OSError, ValueError):
+                self._draw([], text + "\n", self._drawn)
 
     def _line(self, report: TickReport) -> None:
-        now = self._clock()
-        if now - self._last < LINE_EVERY_S:
+        now, shown = self._clock(), self._queries[report.query]
+        if now - shown.line_at < LINE_EVERY_S * len(self._queries):
             return
-        self._last = now
+        shown.line_at = now
         self._out.write(self._headline(report) + "\n")
         self._out.flush()
 
     def _block(self, report: TickReport) -> None:
         columns, height = shutil.get_terminal_size()
-        lines = [line[: columns - 1] for line in self._lines(report)][: height - 1]
-        up = f"\x1b[{self._drawn}F" if self._drawn else ""
-        self._out.write(up + "".join(f"\x1b[2K{line}\n" for line in lines) + "\x1b[0J")
+        lines = self._lines(report) if len(self._queries) == 1 else self._table()
+        self._draw([line[: columns - 1] for line in lines][: height - 1])
+
+    def _draw(self, lines: list[str], above: str = "", below: Sequence[str] = ()) -> None:
+        """Write `above` and the lines over the block that is there."""
+        lines = [*lines, *below]
+        up = f"\x1b[{len(self._drawn)}F" if self._drawn else ""
+        clear = "\x1b[0J" if up else ""
+        body = "".join(f"\x1b[2K{line}\n" for line in lines) + "\x1b[0J" if lines else ""
+        self._out.write(up + (clear + above if above else "") + body)
         self._out.flush()
-        self._drawn = len(lines)
+        self._drawn = lines
 
     def _headline(self, report: TickReport) -> str:
-        rows_in, rows_out = self._rates.per_second()
+        rows_in, rows_out = self._queries[report.query].rates.per_second()
         tick = "-" if report.tick is None else str(report.tick)
         return (
             f"{report.query}: tick {tick} in {report.seconds:.2f} s"
@@ -162,9 +195,15 @@ class TerminalProgress:
             + (f" | held {rows_text(report.held_rows)} rows" if report.held_rows else "")
         )
 
+    def _table(self) -> list[str]:
+        """A line for each query."""
+        width = max(map(len, self._queries))
+        return [f"{name:<{width}}  {_row(shown)}" for name, shown in self._queries.items()]
+
     def _lines(self, report: TickReport) -> list[str]:
-        rows_in, rows_out = self._rates.per_second()
-        totals = self._totals
+        """Everything about the only query."""
+        rows_in, rows_out = self._queries[report.query].rates.per_second()
+        totals = self._queries[report.query].totals
         tick = "no input" if report.tick is None else f"tick {report.tick}"
         lines = [
             f"{report.query}   {tick}   lag {report.seconds:.2f} s",
@@ -186,6 +225,19 @@ class TerminalProgress:
             f"  node {node.node:<3} {bar(node.memory_bytes, largest)} "
             f"{bytes_text(node.memory_bytes):>8}{disk}{held}"
         )
+
+
+def _row(shown: _Shown) -> str:
+    report = shown.report
+    if report is None:
+        return "no tick yet"
+    rows_in, rows_out = shown.rates.per_second()
+    tick = "no input" if report.tick is None else f"tick {report.tick}"
+    held = f"   held {rows_text(report.held_rows)}" if report.held_rows else ""
+    return (
+        f"{tick:<10} {report.seconds:>6.2f} s   in {rows_text(rows_in):>8} rows/s"
+        f"   out {rows_text(rows_out):>8} rows/s   state {bytes_text(report.memory_bytes):>8}{held}"
+    )
 
 
 def _nothing(report: TickReport) -> None:

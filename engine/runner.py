@@ -1,20 +1,17 @@
-"""Running one query: checks, session, recovery, the streaming query, stopping, and the summary.
+"""Running one query: checks, recovery, the streaming query, pausing, stopping, and the summary.
 
 The only place that knows Structured Streaming's life cycle. Each trigger hands one batch to `Ticker`;
 between triggers held rows are let in, so that they do not wait for input that may never come.
+The session comes from outside: `run` starts one for a single query, host.py shares one among many.
 """
 
 from __future__ import annotations
 
 import json
-import os
-import re
-import signal
-import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,11 +19,14 @@ from typing import TYPE_CHECKING, Any
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
-from engine import ingest, lock
+from engine import connectors, ingest, lock
 from engine.admission import drain
-from engine.errors import CheckpointError, SinkError, SourceError, SpillwayError, decode
+from engine.errors import CheckpointError
+from engine.explain import explain
 from engine.flow import compile_flow
 from engine.hashing import FULL_MASK
+from engine.interrupts import interrupts_stop
+from engine.lifecycle import Event
 from engine.pacing import Pacing
 from engine.plan.build import build_plan
 from engine.plan.fingerprint import describe, differences
@@ -50,59 +50,124 @@ if TYPE_CHECKING:
 
 DRAIN_ROWS_MAX = 1_000_000
 IDLE_S = 1.0
+POLL_S = 0.25
 
 
 class Stopped(Exception):
-    """A tick that begins after the stop was asked for: Spark must not take it as done."""
+    """A tick that begins after the end was asked for: Spark must not take it as done."""
 
 
 class QueryRun:
-    """One run of one query, from start to stop."""
+    """One run of one query, from start to stop. `notice` is told of its life; it must not wait."""
 
-    def __init__(self, spec: QuerySpec, settings: Settings, ports: Sequence[ReportPort], *, once: bool,
-                 hash_mask: int = FULL_MASK) -> None:
+    def __init__(
+        self,
+        spec: QuerySpec,
+        settings: Settings,
+        ports: Sequence[ReportPort],
+        *,
+        once: bool,
+        hash_mask: int = FULL_MASK,
+    ) -> None:
         self.spec, self.settings, self.ports, self.once = spec, settings, ports, once
         self.query: JoinQuery = analyse(spec)
         self.plan: Plan = build_plan(spec, self.query)
         self.hash_mask = hash_mask
         self.slow: dict[int, float] = {}
         self.warn: Callable[[str], None] = _unheard
+        self.notice: Callable[[Event], None] = _unheard
+        self.reserved_bytes = 0  # memory that other queries' budgets may still take
         self.failure: BaseException | None = None
         self.pacing = Pacing(self.plan, enabled=not once)
-        self._stop = threading.Event()
+        self._ticker: Ticker | None = None
+        self._stop, self._pause, self._wake = (
+            threading.Event(),
+            threading.Event(),
+            threading.Event(),
+        )
         self._ticking = threading.Lock()
         self._ended_ticks = False
         self._refused = False  # a tick was not begun, for which Spark's thread ends with an error
         self._last_tick = time.monotonic()
         self._last_commit_s = 0.0
         self._ready = 0.0
+        self._progress: list[dict[str, Any]] = []
 
     def stop(self) -> None:
         """Ask for the end: the running tick is finished, nothing is begun."""
         self._stop.set()
+        self._wake.set()
+
+    def pause(self) -> None:
+        """Ask for a halt after the running tick. Spark's streaming query ends, so that nothing polls
+        the sources or holds a planned batch; state, statistics and the checkpoint's lock are kept."""
+        self._pause.set()
+
+    def resume(self) -> None:
+        """Go on after a pause, with the next tick of the same checkpoint."""
+        self._pause.clear()
+        self._wake.set()
+
+    def memory_by_node(self) -> tuple[int, ...]:
+        """Bytes of state in memory on each node, as of the last commit; none while nothing runs."""
+        ticker = self._ticker
+        return (
+            tuple(ticker.manifest.memory_bytes(n) for n in range(self.plan.nodes)) if ticker else ()
+        )
+
+    @property
+    def budget_bytes(self) -> int:
+        """Of all nodes together; 0 without a budget."""
+        return (self.spec.memory_per_node_bytes or 0) * self.plan.nodes
 
     def run(self, master: str | None) -> RunSummary:
-        """Until the input is done (`once`) or `stop` is called."""
+        """On a session of its own, with Ctrl-C: until the input is done (`once`) or `stop` is called."""
+
+        def session() -> SparkSession:
+            return start_session(
+                master=master,
+                nodes=self.plan.nodes,
+                app_name=f"spillway {self.spec.name}",
+                log_dir=self._log_dir(),
+                driver_memory=self.settings.driver_memory,
+                extra=connectors.conf(self.settings.packages, self.settings.jars),
+            )
+
+        summary = self.serve(session, interrupts_stop(self.stop, self._stop.is_set))
+        if self.once and self._stop.is_set():
+            raise KeyboardInterrupt  # stopped in order, but not done
+        return summary
+
+    def serve(
+        self,
+        session: Callable[[], SparkSession],
+        around: AbstractContextManager[None] | None = None,
+    ) -> RunSummary:
+        """Until the input is done (`once`) or `stop` is called. `session` is asked for once the checkpoint is
+        ours; `around` is entered for as long as ticks may run."""
         begun = time.perf_counter()
         with lock.hold(self.spec.checkpoint):
             log = self._claim()
-            need = (self.spec.memory_per_node_bytes or 0) * self.plan.nodes
-            places = folders.prepare(self.spec.checkpoint, Path(self.settings.mem_dir), need)
+            places = folders.prepare(
+                self.spec.checkpoint,
+                Path(self.settings.mem_dir),
+                self.budget_bytes + self.reserved_bytes,
+            )
             if places.warning:
                 self.warn(places.warning)
-            spark = start_session(master=master, nodes=self.plan.nodes, app_name=f"spillway {self.spec.name}",
-                                  log_dir=self._log_dir(), driver_memory=self.settings.driver_memory)
             try:
-                ticker = self._ticker(spark, log, places)
+                spark = session()
+                ticker = self._open(spark, log, places)
                 recover(ticker)
-                self._ready = time.perf_counter() - begun
-                progress = self._stream(spark, ticker)
+                self._ticker, self._ready = ticker, time.perf_counter() - begun
+                with around or nullcontext():
+                    self._run_ticks(spark, ticker)
             except (PySparkException, Py4JError) as error:
                 raise explain(error) from error
-            folders.release(places)
-        if self.once and self._stop.is_set():
-            raise KeyboardInterrupt  # stopped in order, but not done
-        return self._summary(ticker, progress)
+            finally:
+                self._ticker = None
+                folders.release(places)  # after a failure too: the checkpoint has it all
+        return self._summary(ticker)
 
     def _claim(self) -> CommitLog:
         """The commit log, after making sure that it is this query's."""
@@ -111,53 +176,97 @@ class QueryRun:
         before = log.open(now)
         changed = differences(before, now) if before is not None else []
         if changed:
-            raise CheckpointError("the checkpoint belongs to another query:\n  - " + "\n  - ".join(changed),
-                                  where=str(self.spec.checkpoint),
-                                  hint="Use a new checkpoint (and sink path), or undo the change.")
+            raise CheckpointError(
+                "the checkpoint belongs to another query:\n  - " + "\n  - ".join(changed),
+                where=str(self.spec.checkpoint),
+                hint="Use a new checkpoint (and sink path), or undo the change.",
+            )
         replay.check(self.spec.checkpoint, log.recover().manifest.tick)
         return log
 
     def _log_dir(self) -> Path:
-        return Path(self.settings.log_dir) if self.settings.log_dir else self.spec.checkpoint / "logs"
+        return (
+            Path(self.settings.log_dir) if self.settings.log_dir else self.spec.checkpoint / "logs"
+        )
 
-    def _ticker(self, spark: SparkSession, log: CommitLog, places: folders.Folders) -> Ticker:
+    def _open(self, spark: SparkSession, log: CommitLog, places: folders.Folders) -> Ticker:
         flow = compile_flow(self.plan, self.query, exact=self.hash_mask == FULL_MASK)
         most = self.settings.segment_bytes_max
-        tiers = {op.id: Tiers(str(places.memory), str(places.durable), op.groups, most) for op in flow.ops}
-        setup = Setup(self.plan, self.query, flow, ingest.lay_out(flow), tiers,
-                      tuple(tokens(spark, self.plan.nodes)), spark.sparkContext.defaultParallelism,
-                      self.hash_mask, str(self.spec.checkpoint / "side"), self.slow)
+        tiers = {
+            op.id: Tiers(str(places.memory), str(places.durable), op.groups, most)
+            for op in flow.ops
+        }
+        setup = Setup(
+            self.plan,
+            self.query,
+            flow,
+            ingest.lay_out(flow),
+            tiers,
+            tuple(tokens(spark, self.plan.nodes)),
+            spark.sparkContext.defaultParallelism,
+            self.hash_mask,
+            str(self.spec.checkpoint / "side"),
+            self.slow,
+        )
         sink = open_sink(self.spec.sink, self.spec.checkpoint, spark)
         sink.prepare()
-        sides = {f"{kind}/{given.alias}": side_directory(self.spec.checkpoint, kind, given.alias)
-                 for kind in SIDE_KINDS.values() for given in self.query.inputs}
+        sides = {
+            f"{kind}/{given.alias}": side_directory(self.spec.checkpoint, kind, given.alias)
+            for kind in SIDE_KINDS.values()
+            for given in self.query.inputs
+        }
         return Ticker(spark, setup, log, sink, sides, self.ports)
 
     # -- streaming ----------------------------------------------------------------------------------
 
-    def _stream(self, spark: SparkSession, ticker: Ticker) -> list[dict[str, Any]]:
+    def _run_ticks(self, spark: SparkSession, ticker: Ticker) -> None:
+        """One streaming query after the other, with the pauses between them."""
+        while not self._stream(spark, ticker) and not self._stop.is_set():
+            self.notice(Event.HALTED)
+            while self._pause.is_set() and not self._stop.is_set():
+                self._wake.wait()
+                self._wake.clear()
+            # While nobody listened no input was silent, and nothing waited for a tick.
+            ticker.arrived = dict.fromkeys(ticker.arrived, time.monotonic())
+            self._last_tick = time.monotonic()
+
+    def _stream(self, spark: SparkSession, ticker: Ticker) -> bool:
+        """One streaming query, until a stop or a pause; True if its input is done instead."""
+        if self._asked():
+            return False
+        self._ended_ticks = self._refused = False
+        stream = self._begin(spark, ticker)
+        self.notice(Event.UP)
+        try:
+            done = self._wait(stream, ticker)
+        finally:
+            self._end(stream)
+            self._progress += _progress(stream)
+        if self.failure is not None:
+            raise self.failure  # of the tick that ran when the end was asked for
+        if self.once and done:
+            self._drain_all(ticker)
+            return not ticker.manifest.holds
+        return done
+
+    def _begin(self, spark: SparkSession, ticker: Ticker) -> StreamingQuery:
         kept = "100000" if self.once else "100"
         spark.conf.set("spark.sql.streaming.numRecentProgressUpdates", kept)
         rows = ticker.stages(ingest.streaming_union(spark, ticker.setup.flow, ticker.setup.union))
         writer = rows.writeStream.foreachBatch(self._on_batch(ticker)).queryName(self.spec.name)
         writer = writer.option("checkpointLocation", str(self.spec.checkpoint / "spark"))
-        trigger = writer.trigger(availableNow=True) if self.once else writer.trigger(
-            processingTime=f"{self.settings.trigger_seconds} seconds")
-        with self._signals():
-            stream = trigger.start()
-            try:
-                self._wait(stream, ticker)
-            finally:
-                progress = _progress(stream)
-                self._end(stream)
-        if self.once and not self._stop.is_set():
-            self._drain_all(ticker)
-        return progress
+        if self.once:
+            return writer.trigger(availableNow=True).start()
+        return writer.trigger(processingTime=f"{self.settings.trigger_seconds} seconds").start()
+
+    def _asked(self) -> bool:
+        """Whether no further tick may begin."""
+        return self._stop.is_set() or self._pause.is_set()
 
     def _on_batch(self, ticker: Ticker) -> Callable[[DataFrame, int], None]:
         def on_batch(rows: DataFrame, batch: int) -> None:
             with self._ticking:
-                if self._stop.is_set() or self._ended_ticks:
+                if self._asked() or self._ended_ticks:
                     self._refused = True
                     raise Stopped
                 try:
@@ -165,6 +274,7 @@ class QueryRun:
                 except BaseException as error:
                     self.failure = error
                     raise
+
         return on_batch
 
     def _take(self, ticker: Ticker, rows: DataFrame, batch: int) -> None:
@@ -173,34 +283,39 @@ class QueryRun:
             return  # committed before Spark could note it
         if batch != last + 1:
             raise CheckpointError(
-                f"Spark offers batch {batch}, the last one committed is {last}", where=str(self.spec.checkpoint),
-                hint="Parts of the checkpoint were removed or mixed: restore it, or start with a new one.")
+                f"Spark offers batch {batch}, the last one committed is {last}",
+                where=str(self.spec.checkpoint),
+                hint="Parts of the checkpoint were removed or mixed: restore it, or start with a new one.",
+            )
         admissions = self.pacing.admissions(ticker.manifest, ticker.placements)
         if any(a.release for a in admissions.values()):
             ticker.tick(None, None, admissions)
         report = ticker.tick(rows, batch, admissions)
         self.pacing.learn(report, ticker.manifest)
         self._committed()
-        while not self._stop.is_set() and self._held_bytes(ticker) > self.settings.hold_bytes_max:
+        while not self._asked() and self._held_bytes(ticker) > self.settings.hold_bytes_max:
             self._drain(ticker)
 
     def _committed(self) -> None:
         self._last_tick, self._last_commit_s = time.monotonic(), time.time()
 
-    def _wait(self, stream: StreamingQuery, ticker: Ticker) -> None:
-        while not self._stop.is_set():
+    def _wait(self, stream: StreamingQuery, ticker: Ticker) -> bool:
+        """Until a stop or a pause is asked for, or the input is done: then True."""
+        while not self._asked():
             if self._ended(stream):
-                return
+                return not self._refused
             idle = time.monotonic() - self._last_tick > IDLE_S
             if idle and ticker.manifest.holds and self._ticking.acquire(blocking=False):
                 try:
                     self._drain(ticker)
                 finally:
                     self._ticking.release()
+        return False
 
     def _ended(self, stream: StreamingQuery) -> bool:
         try:
-            return bool(stream.awaitTermination(1))
+            wait: Any = stream.awaitTermination  # seconds, of which PySpark takes parts too
+            return bool(wait(POLL_S))
         except PySparkException as error:
             if self._refused and self.failure is None:
                 return True
@@ -214,79 +329,67 @@ class QueryRun:
         stream.stop()
 
     def _drain_all(self, ticker: Ticker) -> None:
-        while ticker.manifest.holds and not self._stop.is_set():
+        while ticker.manifest.holds and not self._asked():
             self._drain(ticker)
 
     def _drain(self, ticker: Ticker) -> None:
         manifest = ticker.manifest
-        admissions = {op.id: drain(manifest.held_rows(op.id, op.groups), manifest.held_since(op.id, op.groups),
-                                   DRAIN_ROWS_MAX) for op in ticker.setup.flow.ops}
+        admissions = {
+            op.id: drain(
+                manifest.held_rows(op.id, op.groups),
+                manifest.held_since(op.id, op.groups),
+                DRAIN_ROWS_MAX,
+            )
+            for op in ticker.setup.flow.ops
+        }
         ticker.tick(None, None, admissions)
         self._committed()
 
     def _held_bytes(self, ticker: Ticker) -> int:
         return sum(hold.segment.bytes for hold in ticker.manifest.holds)
 
-    @contextmanager
-    def _signals(self) -> Iterator[None]:
-        """Ctrl-C and SIGTERM ask for a stop; a second Ctrl-C ends the process at once, as kill does."""
-        if threading.current_thread() is not threading.main_thread():
-            yield
-            return
-
-        def ask(number: int, frame: Any) -> None:
-            if self._stop.is_set() and number == signal.SIGINT:
-                os._exit(130)  # an exception here would only garble the conversation with the JVM
-            print("finishing the running tick", file=sys.stderr, flush=True)
-            self.stop()
-
-        before = {n: signal.signal(n, ask) for n in (signal.SIGINT, signal.SIGTERM)}
-        try:
-            yield
-        finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)
-
-    def _summary(self, ticker: Ticker, progress: list[dict[str, Any]]) -> RunSummary:
+    def _summary(self, ticker: Ticker) -> RunSummary:
+        progress = self._progress
         first = datetime.fromisoformat(progress[0]["timestamp"]).timestamp() if progress else 0.0
         seconds = max(0.0, self._last_commit_s - first) if self._last_commit_s else 0.0
-        ticks = [p["durationMs"].get("triggerExecution", 0) / 1000 for p in progress if p["numInputRows"]]
+        ticks = [
+            p["durationMs"].get("triggerExecution", 0) / 1000 for p in progress if p["numInputRows"]
+        ]
         totals, manifest = ticker.totals, ticker.manifest
         state = sum(manifest.memory_bytes(n) for n in range(self.plan.nodes))
         return RunSummary(
-            query=self.spec.name, ticks=len(ticks), rows_in=totals.rows_in, rows_out=totals.rows_out,
-            seconds=round(seconds, 3), seconds_startup=round(self._ready, 3), tick_seconds=tuple(ticks),
-            state_bytes=state, spilled_bytes=0, late_rows=totals.late_rows, null_key_rows=totals.null_key_rows)
+            query=self.spec.name,
+            ticks=len(ticks),
+            rows_in=totals.rows_in,
+            rows_out=totals.rows_out,
+            seconds=round(seconds, 3),
+            seconds_startup=round(self._ready, 3),
+            tick_seconds=tuple(ticks),
+            state_bytes=state,
+            spilled_bytes=0,
+            late_rows=totals.late_rows,
+            null_key_rows=totals.null_key_rows,
+        )
 
 
 def _progress(stream: StreamingQuery) -> list[dict[str, Any]]:
     return [json.loads(p.json) for p in stream.recentProgress]
 
 
-def explain(error: Exception) -> SpillwayError:
-    """A failure inside Spark as the error that a user can act on, where we know it."""
-    text = str(error)
-    ours = decode(text)
-    if ours is not None:
-        return ours
-    unreadable = re.search(r"(?:error while reading file|Could not read.*file) '?([^\s']+?)'?[\s.]", text)
-    if unreadable:
-        return SourceError("this file of the source cannot be read", where=unreadable.group(1),
-                           hint="Repair or remove it, then start again: nothing is lost.")
-    if "No space left on device" in text:
-        return SinkError("no space left on device", hint="Free some space, then start again: nothing is lost.")
-    return SpillwayError("the query failed: " + text.strip().split("\n")[0][:500],
-                         hint="Spark's own words are in the log; state is as it was at the last commit.")
+def _unheard(said: object) -> None:
+    """Where warnings and notices go when nobody listens."""
 
 
-def _unheard(warning: str) -> None:
-    """Where warnings go when nobody listens."""
-
-
-def run(spec: QuerySpec, *, once: bool, master: str | None, settings: Settings,
-        ports: Sequence[ReportPort] = (), warn: Callable[[str], None] = _unheard) -> RunSummary:
+def run(
+    spec: QuerySpec,
+    *,
+    once: bool,
+    master: str | None,
+    settings: Settings,
+    ports: Sequence[ReportPort] = (),
+    warn: Callable[[str], None] = _unheard,
+) -> RunSummary:
     """Run a query until it is done or stopped. `warn` is told what the user should know."""
     query = QueryRun(spec, settings, ports, once=once)
     query.warn = warn
     return query.run(master)
-

@@ -232,6 +232,29 @@ def _ship_engine(context: Any) -> None:
     context.addPyFile(shutil.make_archive(str(folder / "engine"), "zip", ROOT, "engine"))
 
 
+def use_pool(spark: SparkSession, pool: str) -> None:
+    """Jobs started by this thread, and by streaming queries that it starts, share slots fairly with those
+    of other pools; within a pool the first come is served first. A pool comes into being by its use."""
+    spark.sparkContext.setLocalProperty("spark.scheduler.pool", pool)
+
+
+def make_ready_for_threads(spark: SparkSession) -> None:
+    """Before several threads use one session: PySpark starts its callback server on first use, without a
+    lock; and a thread's local properties are its own only where each has a thread in the JVM."""
+    from py4j.clientserver import ClientServer
+    from pyspark.java_gateway import ensure_callback_server_started
+
+    gateway = spark.sparkContext._gateway
+    if not isinstance(gateway, ClientServer):
+        raise SetupError(
+            "PySpark does not pin threads, so queries would see each other's jobs",
+            where="PYSPARK_PIN_THREAD",
+            hint="Unset this environment variable.",
+        )
+    start: Any = ensure_callback_server_started
+    start(gateway)
+
+
 def tokens(spark: SparkSession, nodes: int) -> list[int]:
     """For each node the least int ≥ 0 that Spark's hash partitioning sends to that partition.
 

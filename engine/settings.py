@@ -14,6 +14,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, cast
 
+from engine.connectors import jars, packages
 from engine.errors import SettingError
 from engine.query.values import size_bytes
 
@@ -58,6 +59,15 @@ def _bytes(least: int) -> Callable[[str], int]:
     return parse
 
 
+def _count(least: int, most: int) -> Callable[[str], int]:
+    def parse(text: str) -> int:
+        if not text.isdigit() or not least <= int(text) <= most:
+            raise ValueError(f"must be a number from {least} to {most}")
+        return int(text)
+
+    return parse
+
+
 def _seconds(text: str) -> float:
     seconds = float(text)  # its ValueError would do, were it in our words
     if not 0 <= seconds < 86_400:
@@ -89,6 +99,9 @@ TABLE = (
     Setting("trigger_seconds", "0", "least time between two ticks", _seconds),
     Setting("segment_bytes_max", "8MiB", "largest piece of a run of state", _bytes(64 << 10)),
     Setting("hold_bytes_max", "512MiB", "rows that may wait before sources do", _bytes(1 << 20)),
+    Setting("packages", "", "connectors that Spark fetches: GROUP:ARTIFACT:VERSION, …", packages),
+    Setting("jars", "", "connectors as jar files here, for machines without a network", jars),
+    Setting("queries_max", "64", "most queries in one engine", _count(1, 1000)),
     Setting(
         "progress",
         "auto",
@@ -109,6 +122,9 @@ class Settings:
     trigger_seconds: float
     segment_bytes_max: int
     hold_bytes_max: int
+    packages: str
+    jars: str
+    queries_max: int
     progress: str
 
     @classmethod

@@ -220,6 +220,78 @@ def test_a_whole_run_and_its_resumption(query: Path, tmp_path: Path) -> None:
     assert pq.read_table(tmp_path / "out").num_rows == 5
 
 
+def test_check_takes_several_and_looks_at_them_together(
+    query: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    second = another(query, "second")
+    assert run.main(["query", "check", str(query), str(second)]) == 0
+    assert capsys.readouterr().out.count("multi_join") == 2
+    clash = tmp_path / "clash.toml"
+    clash.write_text(QUERY.replace('"pair"', '"clash"'))
+    assert run.main(["query", "check", str(clash), "/none.toml", str(query), str(second)]) == 2
+    said = capsys.readouterr()
+    assert said.out.count("multi_join") == 2, "the right ones are shown"
+    assert "error: /none.toml" in said.err and "overlaps the checkpoint" in said.err
+
+
+def another(query: Path, name: str) -> Path:
+    """The same query over the same streams, with its own state and results."""
+    file = query.with_name(f"{name}.toml")
+    text = QUERY.replace('"pair"', f'"{name}"').replace('"state"', f'"state-{name}"')
+    file.write_text(text.replace('"out"', f'"out-{name}"'))
+    return file
+
+
+@pytest.mark.parametrize("extra", [[], ["--once"]])
+def test_clashing_queries_are_refused_before_spark_starts(
+    query: Path, extra: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run.main(["query", "run", str(query), str(query), *extra]) == 2
+    said = capsys.readouterr()
+    assert said.out == "" and "there is a query 'pair' already" in said.err
+
+
+def test_several_at_once_of_which_one_fails(query: Path, tmp_path: Path) -> None:
+    second, bad = another(query, "second"), another(query, "bad")
+    bad.write_text(bad.read_text().replace("data/b", "data/c"))
+    (tmp_path / "data" / "c").mkdir()
+    (tmp_path / "data" / "c" / "0.parquet").write_bytes(b"PAR1" + b"\0" * 99)
+    done = spillway("query", "run", query, bad, second, "--once")
+    assert done.returncode == 2, done.stderr
+    first, failed, last = map(json.loads, done.stdout.splitlines())
+    assert (first["query"], failed["query"], last["query"]) == ("pair", "bad", "second")
+    assert first["rows_out"] == last["rows_out"] == 5
+    assert "c/0.parquet" in failed["failed"] and "error: query bad: " in done.stderr
+    assert "Traceback" not in done.stderr.split("error: query bad")[1]
+    for out in ("out", "out-second"):
+        assert pq.read_table(tmp_path / out).num_rows == 5
+
+
+def test_ctrl_c_stops_all_cleanly(query: Path, tmp_path: Path) -> None:
+    second = another(query, "second")
+    process = subprocess.Popen(
+        [sys.executable, "run.py", "query", "run", str(query), str(second)],
+        cwd=ROOT,
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=os.environ | {"SPILLWAY_PROGRESS": "lines"},
+    )
+    assert process.stderr
+    ticked: set[str] = set()
+    while len(ticked) < 2:
+        line = process.stderr.readline()
+        assert line, "it ended"
+        ticked |= set(re.findall(r"^(\w+): tick 0 ", line))
+    process.send_signal(signal.SIGINT)
+    out, errors = process.communicate(timeout=60)
+    assert (process.returncode, out) == (0, "")
+    assert "finishing the running tick" in errors and "stopped; start again" in errors
+    assert "Traceback" not in errors
+    for folder in ("out", "out-second"):
+        assert pq.read_table(tmp_path / folder).num_rows == 5
+
+
 def test_ctrl_c_while_starting(query: Path) -> None:
     process = subprocess.Popen(
         [sys.executable, "run.py", "query", "run", str(query)],

@@ -118,6 +118,34 @@ def test_off_shows_nothing() -> None:
     assert out.getvalue() == ""
 
 
+def test_several_queries_take_turns_in_lines() -> None:
+    out, clock = io.StringIO(), Clock()
+    progress = TerminalProgress(out, clock=clock, queries=["tri", "two"])
+    for now in range(8):
+        clock.now = float(now)
+        progress.publish(REPORT)
+        progress.publish(replace(REPORT, query="two"))
+    assert [line.split(":")[0] for line in out.getvalue().splitlines()] == ["tri", "two"] * 4
+
+
+def test_several_queries_have_a_line_each_in_the_block() -> None:
+    out = Terminal()
+    progress = TerminalProgress(out, queries=["tri", "other"])
+    progress.publish(REPORT)
+    lines = out.getvalue().replace("\x1b[2K", "").splitlines()
+    assert lines[0].startswith("tri    tick 0 ") and lines[1] == "other  no tick yet"
+    progress.note("error: it broke")
+    said = out.getvalue().rsplit("\x1b[2F", 1)[1]
+    assert said.startswith("\x1b[0Jerror: it broke\n\x1b[2Ktri "), "above the block"
+
+
+def test_notes_are_told_whatever_the_mode() -> None:
+    for mode in ("off", "lines", "block"):
+        out = Terminal()
+        TerminalProgress(out, mode=mode).note("warning: low")
+        assert out.getvalue() == "warning: low\n"
+
+
 def test_rates_are_over_the_last_seconds() -> None:
     rates = Rates(window_s=5)
     assert rates.per_second() == (0, 0)
