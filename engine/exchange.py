@@ -122,7 +122,7 @@ class Packing:
         if layout.time is not None and batch.num_rows:
             stamps = longs(batch.column(layout.time))
             yield self._seen(layout, int(stamps.max()))
-            late = stamps < self.marks.get(layout.alias, np.iinfo(np.int64).min)
+            late = stamps < self.marks.get(layout.mark, np.iinfo(np.int64).min)
             if late.any():
                 yield self._aside(layout, LATE, batch.filter(pa.array(late)))
                 batch = batch.filter(pa.array(~late))
@@ -134,7 +134,7 @@ class Packing:
         return packed(self.routes[layout.op].tokens[0], 0, layout.number, layout.side, kind, batch)
 
     def _seen(self, layout: Layout, stamp: int) -> pa.RecordBatch:
-        body = json.dumps([layout.alias, stamp]).encode()
+        body = json.dumps([layout.mark, stamp]).encode()
         return packed_bytes(self.routes[layout.op].tokens[0], 0, layout.number, 0, SEEN, pa.py_buffer(body))
 
 

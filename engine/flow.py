@@ -71,6 +71,11 @@ class Source:
     scan: Scan
     time: str | None  # its event time among the side's columns
 
+    @property
+    def mark(self) -> str:
+        """The name of its watermark: each stream under UNION ALL has its own."""
+        return self.scan.id.removeprefix("scan-")
+
 
 @dataclass(frozen=True, slots=True)
 class Flow:
@@ -92,36 +97,41 @@ def compile_flow(plan: Plan, query: JoinQuery, *, exact: bool = True) -> Flow:
     """The flow of a plan. `exact=False`: no hash is trusted to stand for its key (tests)."""
     joins = plan.joins
     number = {join.id: n for n, join in enumerate(joins)}
+    stages = _stages(joins)
     ops: list[Op] = []
     sources: list[Source] = []
     for join in joins:
         sides = tuple(_side(join, child, query, number) for child in join.children)
-        ops.append(_op(join, number, sides, ops, joins, query, plan, exact))
+        ops.append(_op(join, number, stages, sides, joins, query, plan, exact))
         for at, child in enumerate(join.children):
             sources += _sources(ops[-1], at, child, query)
     return Flow(tuple(ops), tuple(sources))
 
 
-def _op(join: Join, number: dict[str, int], sides: tuple[Side, ...], before: list[Op],
+def _op(join: Join, number: dict[str, int], stages: dict[str, int], sides: tuple[Side, ...],
         joins: Sequence[Join], query: JoinQuery, plan: Plan, exact: bool) -> Op:
     kinds = [f.type for f in join.key]
     wanted = _needed(join, query, plan)
     spans = [bound.us for bound in join.bounds]
     return Op(
-        id=join.id, number=number[join.id], stage=_stage(join, before), sides=sides,
+        id=join.id, number=number[join.id], stage=stages[join.id], sides=sides,
         keys=len(join.key), groups=join.groups, exact_hash=exact and len(kinds) == 1 and kinds[0] in _EXACT,
         limits=tuple(_limit(b, sides, query) for b in join.bounds),
         wanted=_owned(sides, wanted), target=_target(join, joins, number),
         merge_span_us=max(1, max(spans) // 8) if spans else None)
 
 
-def _stage(join: Join, before: list[Op]) -> int:
-    """After every child's exchange: a fused child is in the same stage."""
-    at = 0
-    for child in join.children:
-        if isinstance(child.child, Join):
-            below = next(op for op in before if op.id == child.child.id)
-            at = max(at, below.stage + (0 if child.fused else 1))
+def _stages(joins: Sequence[Join]) -> dict[str, int]:
+    """Each operator after its children's exchanges; a fused child waits for its parent's stage, as its
+    results go no further than the task."""
+    at: dict[str, int] = {}
+    for join in joins:
+        below = [(at[child.child.id], child.fused) for child in join.children if isinstance(child.child, Join)]
+        at[join.id] = max((stage + (not fused) for stage, fused in below), default=0)
+    for join in reversed(joins):
+        for child in join.children:
+            if child.fused and isinstance(child.child, Join):
+                at[child.child.id] = at[join.id]
     return at
 
 

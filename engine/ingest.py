@@ -29,6 +29,7 @@ class Layout:
 
     number: int
     alias: str
+    mark: str  # the name of its watermark
     op: int
     side: int
     columns: tuple[Field, ...]  # the operator's key first
@@ -64,7 +65,7 @@ def lay_out(flow: Flow) -> Union:
         used = set[int]()
         mine = () if native else tuple(_slot(f.type, slots, used) for f in side.columns)
         needed = [key_id(part.number) for part in given.keys] + ([source.time] if source.time else [])
-        layouts.append(Layout(number, given.alias, source.op, source.side, side.columns, op.keys,
+        layouts.append(Layout(number, given.alias, source.mark, source.op, source.side, side.columns, op.keys,
                               tuple(needed), source.time, native, source.scan.stream.fields, mine))
     return Union(tuple(layouts), tuple(slots))
 

@@ -9,7 +9,6 @@ import json
 import os
 from typing import TYPE_CHECKING
 
-from engine.arrow_map import map_in_arrow
 from engine.errors import CheckpointError
 from engine.rehome import REHOMED, Rehome, RehomePlan
 from engine.state.model import Change, Manifest, Place, Run
@@ -36,7 +35,7 @@ def recover(ticker: Ticker) -> None:
     _check_durable(ticker)
     ticker.sweep(None)  # nothing runs yet: what no manifest names is an earlier life's
     _settle(ticker)
-    ticker.step(None, ticker.brief(EVERYBODY, ticker.manifest))
+    ticker.step(None, ticker.brief(EVERYBODY, ticker.manifest, ticker.marks()))
 
 
 def _finish(ticker: Ticker, tail: tuple[Commit, ...]) -> None:
@@ -78,14 +77,14 @@ def _settle(ticker: Ticker) -> None:
 
 def _rehome(ticker: Ticker, op: Op, placement: tuple[int, ...]) -> dict[Place, Change]:
     """The operator's groups on their new nodes."""
-    nodes, runs = ticker.setup.plan.nodes, ticker.manifest.runs
+    runs = ticker.manifest.runs
     mine = {place: some for place, some in runs.items() if place.operator == op.id}
     everything = tuple(
         tuple(run for place, some in mine.items() if place.input == i for run in some)
         for i in range(len(op.sides)))
     plan = RehomePlan(ticker.manifest.version + 1, ticker.setup.tiers[op.id], placement, everything,
                       tuple(side.times for side in op.sides))
-    rows = map_in_arrow(ticker.control().repartition(nodes, "token"), Rehome(plan), REHOMED)
     gone = {place: Change(0, ()) for place in mine}
-    return gone | {Place(op.id, row.node, i): Change(0, (Run.unpack(raw),))
-                   for row in rows.collect() for i, raw in enumerate(json.loads(row.runs)) if raw}
+    return gone | {Place(op.id, node, i): Change(0, (Run.unpack(raw),))
+                   for node, text in ticker.on_nodes(Rehome(plan), REHOMED)
+                   for i, raw in enumerate(json.loads(text)) if raw}

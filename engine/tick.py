@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -20,7 +20,7 @@ import numpy as np
 
 from engine import watermarks
 from engine.admission import OPEN, Admission
-from engine.arrow_map import map_in_arrow
+from engine.arrow_map import ArrowMap, map_in_arrow
 from engine.brief import Brief, Release, give
 from engine.exchange import CONTROL, PACKED, REPORT, Pack, Route, route_of
 from engine.flow import Flow
@@ -66,9 +66,8 @@ class Setup:
         return next(iter(self.tiers.values()))
 
     def delays_us(self) -> dict[str, int]:
-        """The allowed lateness of each input whose time matters."""
-        timed = [s.scan for s in self.flow.sources if s.time]
-        return {scan.input.alias: round(scan.stream.watermark_s * 1e6) for scan in timed}
+        """The allowed lateness of each source whose time matters."""
+        return {s.mark: round(s.scan.stream.watermark_s * 1e6) for s in self.flow.sources if s.time}
 
 
 @dataclass(slots=True)
@@ -101,12 +100,13 @@ class Ticker:
     """Runs ticks and commits them."""
 
     def __init__(self, spark: SparkSession, setup: Setup, log: CommitLog, sink: Sink,
-                 sides: Mapping[str, ParquetDirectory], ports: Sequence[ReportPort]) -> None:
+                 sides: Mapping[str, ParquetDirectory], ports: Sequence[ReportPort],
+                 clock: Callable[[], float] = time.monotonic) -> None:
         self.spark, self.setup, self.log, self.sink = spark, setup, log, sink
-        self.sides, self.ports = sides, ports
+        self.sides, self.ports, self.clock = sides, ports, clock
         self.manifest, self.totals = Manifest(), Totals()
         self.stats = {op.id: GroupStats(op.groups) for op in setup.flow.ops}
-        self.arrived: dict[str, float] = dict.fromkeys(setup.delays_us(), time.monotonic())
+        self.arrived: dict[str, float] = dict.fromkeys(setup.delays_us(), clock())
 
     @property
     def placements(self) -> dict[str, tuple[int, ...]]:
@@ -120,10 +120,12 @@ class Ticker:
         admissions = {op.id: self._complete(op.id, admissions.get(op.id, OPEN)) for op in self.setup.flow.ops}
         if rows is not None:
             admissions = {op: Admission(a.hold + a.release, ()) for op, a in admissions.items()}
-        expired = watermarks.expired(self.setup.flow, self.manifest, self.marks())
-        outcome = self.step(rows, self.brief(admissions, self.manifest.without(expired)))
-        self.arrived |= dict.fromkeys(outcome.seen, time.monotonic())
-        commit = self.commit(outcome, batch, {g: a for g, a in admissions.items() if a.release}, expired=expired)
+        marks = self.marks()  # once: what expires, what is late and what is promised must agree
+        expired = watermarks.expired(self.setup.flow, self.manifest, marks)
+        outcome = self.step(rows, self.brief(admissions, self.manifest.without(expired), marks))
+        self.arrived |= dict.fromkeys(outcome.seen, self.clock())
+        released = {g: a for g, a in admissions.items() if a.release}
+        commit = self.commit(outcome, batch, released, expired=expired, marks=marks)
         self._publish(commit)
         report = self._report(outcome, batch, started, commit)
         for port in self.ports:
@@ -131,14 +133,14 @@ class Ticker:
         return report
 
     def marks(self) -> dict[str, int]:
-        """The watermark of each input whose time matters."""
+        """The watermark of each source whose time matters."""
         return watermarks.watermarks(self.manifest.seen, self.setup.delays_us(), self._idle())
 
     def _idle(self) -> set[str]:
-        """The inputs that have been silent for longer than they may hold the others back."""
-        now, patience = time.monotonic(), {s.scan.input.alias: s.scan.stream.idle_after_s for s in self.setup.flow.sources}
-        return {alias for alias, at in self.arrived.items()
-                if (limit := patience.get(alias)) is not None and now - at > limit}
+        """The sources that have been silent for longer than they may hold the others back."""
+        now, patience = self.clock(), {s.mark: s.scan.stream.idle_after_s for s in self.setup.flow.sources}
+        return {name for name, at in self.arrived.items()
+                if (limit := patience.get(name)) is not None and now - at > limit}
 
     def _complete(self, operator: str, admission: Admission) -> Admission:
         """A group with rows still waiting keeps its new rows waiting: order inside a group stands."""
@@ -152,12 +154,21 @@ class Ticker:
         return self._stages(map_in_arrow(few, Pack(self.setup.union), PACKED))
 
     def _stages(self, packed: DataFrame) -> DataFrame:
-        standing = Standing(self.setup.flow, self.setup.tiers, self.setup.query, self.setup.union.layouts,
-                            str(self.sink.directory), self.sink.compression, self.setup.side_folder)
         for number in range(self.setup.flow.stages):
             routed = packed.repartition(self.setup.plan.nodes, "token")
-            packed = map_in_arrow(routed, Stage(standing, number), PACKED)
+            packed = map_in_arrow(routed, Stage(self.standing, number), PACKED)
         return packed
+
+    @property
+    def standing(self) -> Standing:
+        """What the tasks know, whatever the tick."""
+        return Standing(self.setup.flow, self.setup.tiers, self.setup.query, self.setup.union.layouts,
+                        str(self.sink.directory), self.sink.compression, self.setup.side_folder)
+
+    def on_nodes(self, function: ArrowMap, schema: str) -> list[tuple[Any, ...]]:
+        """Run a function once on every node, between ticks; what they return."""
+        rows = map_in_arrow(self.control().repartition(self.setup.plan.nodes, "token"), function, schema)
+        return [tuple(row) for row in rows.collect()]
 
     def control(self) -> DataFrame:
         """One empty row for every node, so that each runs even without input."""
@@ -175,14 +186,14 @@ class Ticker:
         """Run every stage; the reports of all of them come back together."""
         give(self.spark.sparkContext, brief, Path(self.setup.folders.durable).with_name("briefs"))
         found = (self._idle_stages if rows is None else rows).collect()
-        return _outcome(self.setup.flow, [tuple(row) for row in found])
+        return outcome_of(self.setup.flow, [tuple(row) for row in found])
 
-    def brief(self, admissions: Admissions, manifest: Manifest) -> Brief:
+    def brief(self, admissions: Admissions, manifest: Manifest, marks: Mapping[str, int]) -> Brief:
         """What the nodes have to know for one tick."""
         setup, nodes = self.setup, range(self.setup.plan.nodes)
         placements = self.placements
         return Brief(
-            version=manifest.version + 1, marks=self.marks(),
+            version=manifest.version + 1, marks=marks,
             routes={op.number: self._route(op.number, placements[op.id], admissions.get(op.id, OPEN))
                     for op in setup.flow.ops},
             runs={(op.id, n): manifest.at(op.id, n, len(op.sides)) for op in setup.flow.ops for n in nodes},
@@ -198,7 +209,7 @@ class Ticker:
 
     def commit(self, outcome: Outcome, batch: int | None, released: Admissions, *,
                expired: Mapping[Place, Sequence[str]] = MappingProxyType({}),
-               placement: Mapping[str, tuple[int, ...]] = MappingProxyType({})) -> Commit:
+               marks: Mapping[str, int] = MappingProxyType({}), placement: Mapping[str, tuple[int, ...]] = MappingProxyType({})) -> Commit:
         """Make the outcome the next version, and delete what only the version before needed."""
         tick = self.manifest.tick if batch is None else batch
         holds = (*_remaining(self.manifest.holds, released), *outcome.holds)
@@ -209,7 +220,7 @@ class Ticker:
             "rows_out": int(outcome.deltas[root].rows_out.sum()) if root in outcome.deltas else 0,
             "null_key_rows": outcome.aside.get("null_keys", 0)}
         delays = self.setup.delays_us()
-        promised = {alias: mark + delays[alias] for alias, mark in self.marks().items()}
+        promised = {alias: mark + delays[alias] for alias, mark in marks.items()}
         seen = {**self.manifest.seen, **promised}  # a promise made for an idle input is kept after a restart
         for alias, stamp in outcome.seen.items():
             seen[alias] = max(stamp, seen.get(alias, stamp))
@@ -318,7 +329,7 @@ def _remaining(holds: Sequence[Hold], released: Admissions) -> list[Hold]:
     return out
 
 
-def _outcome(flow: Flow, rows: list[tuple[Any, ...]]) -> Outcome:
+def outcome_of(flow: Flow, rows: list[tuple[Any, ...]]) -> Outcome:
     found = Outcome({}, {}, [], {}, {}, {}, {})
     deltas: dict[str, list[GroupDelta]] = {}
     for _, node, number, _, kind, body in rows:
@@ -342,4 +353,4 @@ def _outcome(flow: Flow, rows: list[tuple[Any, ...]]) -> Outcome:
     return found
 
 
-__all__ = ["SIDE_KINDS", "Outcome", "Setup", "Ticker", "staged_of"]
+__all__ = ["SIDE_KINDS", "Outcome", "Setup", "Ticker", "outcome_of", "staged_of"]

@@ -32,9 +32,11 @@ def fronts(flow: Flow, marks: Mapping[str, int], holds: Iterable[Hold]) -> dict[
     """For each side of each operator: the least time of rows to come, held ones included."""
     out: dict[tuple[int, int], dict[str, int]] = {}
     waiting = list(holds)
+    unseen = {(s.op, s.side) for s in flow.sources if s.mark not in marks}  # UNION ALL waits for all its streams
     for source in flow.sources:
-        if source.time and source.time[1:] in marks:
-            out[source.op, source.side] = {source.time: marks[source.time[1:]]}
+        if source.time and (source.op, source.side) not in unseen:
+            mine = out.setdefault((source.op, source.side), {})
+            mine[source.time] = min(marks[source.mark], mine.get(source.time, marks[source.mark]))
     for op in flow.ops:
         for at, side in enumerate(op.sides):
             mine = out.setdefault((op.number, at), {})
