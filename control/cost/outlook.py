@@ -1,0 +1,138 @@
+"""A snapshot prepared for the cost model: groups gathered into slices, prices, and what nothing leads to.
+
+At most `SLICES_MAX` slices per node and operator, of neighbours in productivity: the roll cuts slices
+anyway, so little is lost, and the number of groups no longer matters.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from control.cost.coefficients import Coefficients, Horizon, LocalRule
+from control.cost.price import cpu_price
+from control.cost.roll import Picture, Rolled, Slices, roll
+from control.policies import victims
+from control.snapshot import Bools, ClusterSnapshot, Doubles, Longs, node_sums
+
+SLICES_MAX = 48
+
+
+@dataclass(frozen=True)
+class Outlook:
+    """What options are compared against."""
+
+    snapshot: ClusterSnapshot
+    numbers: Coefficients
+    horizon: Horizon
+    rule: LocalRule
+    slices: Slices
+    movable: Bools  # by slice
+    first: Longs  # where each node's slices begin, and their end
+    price: Doubles
+    other_bytes: Doubles
+    nothing: Rolled = field(repr=False)
+
+    def of(self, node: int) -> tuple[Slices, Bools]:
+        """One node's slices, least productive first."""
+        rows = np.arange(self.first[node], self.first[node + 1])
+        return self.slices.take(rows), self.movable[rows]
+
+    @property
+    def rows_out_per_s(self) -> float:
+        return float(self.snapshot.nodes.rows_out_per_s.sum())
+
+    def picture(self, slices: Slices, nodes: list[int], spill_first: list[float]) -> Picture:
+        """Imagined nodes made after real ones; `slices.node` counts through `nodes`."""
+        at = np.array(nodes, dtype=np.int64)
+        real = self.snapshot.nodes
+        return Picture(
+            slices,
+            real.budget_bytes[at].astype(np.float64),
+            self.other_bytes[at],
+            real.disk_free_bytes[at].astype(np.float64),
+            self.price[at],
+            np.full(len(at), self.rows_out_per_s),
+            np.array(spill_first, dtype=np.float64),
+        )
+
+
+def look(
+    snapshot: ClusterSnapshot,
+    numbers: Coefficients,
+    horizon: Horizon,
+    rule: LocalRule,
+) -> Outlook:
+    """The snapshot as slices, and every node rolled forward with nothing done."""
+    slices, movable = _slices(snapshot, horizon.seconds)
+    count = len(snapshot.nodes)
+    first = np.searchsorted(slices.node, np.arange(count + 1))
+    other = snapshot.nodes.memory_bytes - node_sums(slices.node, slices.bytes, count)
+    price = cpu_price(snapshot.nodes, numbers)
+    empty = Rolled(*(np.zeros(count) for _ in range(5)))
+    bare = Outlook(
+        snapshot,
+        numbers,
+        horizon,
+        rule,
+        slices,
+        movable,
+        first,
+        price,
+        np.maximum(other, 0.0),
+        empty,
+    )
+    alive = _alive_only(bare.picture(slices, list(range(count)), [0.0] * count), snapshot)
+    nothing = roll(alive, numbers, horizon, rule)
+    return Outlook(**{**vars(bare), "nothing": nothing})
+
+
+def _alive_only(picture: Picture, snapshot: ClusterSnapshot) -> Picture:
+    """A node that is not alive never fills."""
+    limit = np.where(snapshot.nodes.alive, picture.limit_bytes, np.inf)
+    return Picture(**{**vars(picture), "limit_bytes": limit})
+
+
+def net_growth(snapshot: ClusterSnapshot, horizon_s: float) -> Doubles:
+    """β less what leaves the window: the state tends to βW, on average this fast within the horizon."""
+    groups = snapshot.groups
+    bounded = np.isfinite(snapshot.window_s)
+    window = np.where(bounded, snapshot.window_s, 1.0)
+    toward = groups.bytes_per_s * window - groups.memory_bytes
+    net = toward * -np.expm1(-horizon_s / window) / horizon_s
+    return np.where(bounded, net, groups.bytes_per_s)
+
+
+def _slices(snapshot: ClusterSnapshot, horizon_s: float) -> tuple[Slices, Bools]:
+    groups = snapshot.groups
+    able = ~groups.spilled & ~groups.in_flight & (groups.memory_bytes > 0)
+    kind = (groups.owner * len(snapshot.operators) + groups.operator) * 2 + able
+    order = np.lexsort((victims.decayed_productivity(snapshot), kind))
+    rank, among = _ranks(kind[order])
+    bucket = kind[order] * SLICES_MAX + rank * SLICES_MAX // among if len(order) else kind[order]
+    fresh = np.r_[True, bucket[1:] != bucket[:-1]] if len(order) else np.zeros(0, dtype=np.bool_)
+    number = np.cumsum(fresh) - 1
+    head = order[fresh]
+    summed = (
+        groups.memory_bytes,
+        groups.bytes_per_s,
+        net_growth(snapshot, horizon_s),
+        groups.rows_out_per_s,
+    )
+    size, beta, net, rho = (node_sums(number, column[order], len(head)) for column in summed)
+    owner = groups.owner[head]
+    made = Slices(
+        owner, size, beta, net, rho, snapshot.streams[head], snapshot.window_s[head], owner
+    )
+    sorting = np.lexsort((made.rows_out_per_s / np.maximum(made.bytes, 1.0), made.node))
+    return made.take(sorting), able[head][sorting]
+
+
+def _ranks(sorted_keys: Longs) -> tuple[Longs, Longs]:
+    """Place of each row within its key, and how many rows the key has."""
+    if not len(sorted_keys):
+        return sorted_keys, sorted_keys
+    start = np.flatnonzero(np.r_[True, sorted_keys[1:] != sorted_keys[:-1]])
+    size = np.diff(np.r_[start, len(sorted_keys)])
+    return np.arange(len(sorted_keys)) - np.repeat(start, size), np.repeat(size, size)

@@ -1,0 +1,35 @@
+"""The one error tree of control/: what, where, limit and next action.
+
+Refusals are not errors: they are values (arbiter.py).
+"""
+
+from __future__ import annotations
+
+
+class ControlError(Exception):
+    """Something control/ was given is wrong: `what`, `where`, and the `hint` on what to do."""
+
+    def __init__(self, what: str, *, where: str = "", hint: str = "") -> None:
+        self.what, self.where, self.hint = what, where, hint
+        super().__init__(what, where, hint)
+
+    def __str__(self) -> str:
+        place = f"{self.where}: " if self.where else ""
+        advice = f"\n  {self.hint}" if self.hint else ""
+        return f"{place}{self.what}{advice}"
+
+
+class SnapshotError(ControlError):
+    """A snapshot's columns do not fit together."""
+
+
+class PolicyError(ControlError):
+    """A policy's table (TOML) is not as it should be."""
+
+
+class PlanError(ControlError):
+    """A plan is not well formed, or its JSON is not one."""
+
+
+class ImpossibleTransition(ControlError):
+    """An action was told to do what its state does not allow; the message ends with its history."""
