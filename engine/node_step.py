@@ -24,7 +24,7 @@ from engine.operators.multi_join import View, hashes
 from engine.query.model import JoinQuery, OutputColumn
 from engine.query.post import evaluate, output_schema
 from engine.sinks import ResultWriter, StagedFile
-from engine.state import files
+from engine.state import files, hosts
 from engine.state.files import Clock, Fresh
 from engine.state.model import Change, Hold, Runs
 from engine.state.stats import by_group
@@ -50,11 +50,12 @@ class NodeStep:
 
     def __init__(self, plan: Standing, tick: Brief, op: Op, node: int) -> None:
         self.plan, self.tick, self.op, self.node = plan, tick, op, node
-        self.tiers, self.fresh = plan.tiers[op.id], Fresh(tick.version, node)
+        self.tiers, self.fresh = hosts.here(plan.tiers[op.id]), Fresh(tick.version, node)
         self.runs: tuple[Runs, ...] = tick.runs.get((op.id, node), ((),) * len(op.sides))
         self.tally = Tally(*(np.zeros(op.groups, dtype=np.int64) for _ in range(3)))
         self.head: dict[str, Any] = {}
         self.worked = False
+        self.fetched = 0
 
     def run(self, deltas: Mapping[int, list[pa.RecordBatch]],
             held: Mapping[int, list[pa.RecordBatch]]) -> Iterator[pa.RecordBatch]:
@@ -74,6 +75,7 @@ class NodeStep:
             "cpu_s": time.process_time() - cpu, "wall_s": time.perf_counter() - wall,
             "changes": {i: [c.kept, [r.pack() for r in c.added]] for i, c in changes.items()},
             "holds": [hold.pack() for hold in holds], "staged": staged,
+            "executor": hosts.executor(), "fetched": self.fetched,
         }
 
     def hashed(self, batch: pa.RecordBatch, above: Op) -> pa.RecordBatch:
@@ -104,6 +106,7 @@ class NodeStep:
 
     def _join(self, deltas: Sequence[pa.RecordBatch | None], staged: list[Staged]) -> Iterator[pa.RecordBatch]:
         """Each side's delta against the others' runs, and the deltas of the sides before it."""
+        self.fetched = sum(files.ensure(run, self.tiers) for mine in self.runs for run in mine)
         views = [[files.view(run, self.tiers) for run in mine] for mine in self.runs]
         out = _Sink(self.plan, self.tick.version, self.op, self.node) if self.op.target is None else None
         try:

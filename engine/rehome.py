@@ -17,7 +17,7 @@ from engine.columns import concat, take_rows
 from engine.errors import SpillwayError
 from engine.hashing import group_of
 from engine.operators.multi_join import hashes
-from engine.state import files
+from engine.state import files, hosts
 from engine.state.files import Clock, Fresh, Tiers
 from engine.state.model import Run, Runs
 
@@ -55,7 +55,7 @@ class Rehome:
 
     def _gather(self, node: int, runs: Runs, clock: Clock) -> Run | None:
         """One run with the node's rows of all runs."""
-        tiers, owner = self.plan.tiers, np.array(self.plan.placement)
+        tiers, owner = hosts.here(self.plan.tiers), np.array(self.plan.placement)
         parts = []
         for run in runs:
             for segment in run.durable:

@@ -29,6 +29,8 @@ class NodeReport:
     disk_bytes: int
     checkpoint_bytes: int
     held_rows: int
+    executor: str = ""  # host and process of the node's last task; empty: it had nothing to do
+    fetched: int = 0  # runs that were missing there and came from the checkpoint
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,6 +21,7 @@ from pyspark.errors import PySparkException
 
 from engine import connectors, ingest, lock
 from engine.admission import drain
+from engine.cluster import is_cluster
 from engine.errors import CheckpointError
 from engine.explain import explain
 from engine.flow import compile_flow
@@ -191,9 +192,11 @@ class QueryRun:
 
     def _open(self, spark: SparkSession, log: CommitLog, places: folders.Folders) -> Ticker:
         flow = compile_flow(self.plan, self.query, exact=self.hash_mask == FULL_MASK)
-        most = self.settings.segment_bytes_max
+        most, cluster = self.settings.segment_bytes_max, is_cluster(spark.sparkContext.master or "")
+        memory = self.settings.mem_dir if cluster else str(places.memory)
+        owner = str(self.spec.checkpoint.resolve()) if cluster else ""
         tiers = {
-            op.id: Tiers(str(places.memory), str(places.durable), op.groups, most)
+            op.id: Tiers(memory, str(places.durable), op.groups, most, owner=owner)
             for op in flow.ops
         }
         setup = Setup(

@@ -12,14 +12,16 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from types import MappingProxyType
 from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
+from engine import cluster
 from engine.errors import SetupError
 
 if TYPE_CHECKING:
@@ -52,6 +54,7 @@ SHARED_CONF = {
     "spark.sql.execution.arrow.maxRecordsPerBatch": "1000000",
     "spark.sql.execution.arrow.pyspark.validateSchema.enabled": "true",
     "spark.sql.streaming.metricsEnabled": "false",
+    "spark.sql.streaming.checkpointFileManagerClass": _FILE_MANAGER,
     "spark.sql.streaming.numRecentProgressUpdates": "100000",
     # Ticks come by the thousand: what Spark remembers of them must not grow.
     "spark.ui.retainedJobs": "50",
@@ -67,7 +70,6 @@ LOCAL_CONF = {
     "spark.locality.wait": "0s",
     "spark.shuffle.compress": "false",
     "spark.shuffle.spill.compress": "false",
-    "spark.sql.streaming.checkpointFileManagerClass": _FILE_MANAGER,
 }
 
 
@@ -112,6 +114,7 @@ def start_session(
     app_name: str,
     log_dir: Path | None,
     driver_memory: str = "2g",
+    extra: Mapping[str, str] = MappingProxyType({}),
 ) -> SparkSession:
     """A session for our ticks. Spark's words ≥ WARN go to `<log_dir>/spark.log`; without
     `log_dir` to stderr. An active session of this process is used as it is."""
@@ -127,16 +130,16 @@ def start_session(
     master = master or default_master(nodes)
     _set_environment(master)
     conf = SparkConf().setMaster(master).setAppName(app_name)
-    conf.setAll(list(spark_conf(master, nodes, driver_memory).items()))
-    with _log(log_dir) as log, _log_settings() as java_options, _own_interrupts():
+    conf.setAll(list((spark_conf(master, nodes, driver_memory) | dict(extra)).items()))
+    with _log(log_dir) as log, _log_settings() as java_options, _own_interrupts(), cluster.secret(master):
         conf.set("spark.driver.extraJavaOptions", java_options)
         try:
             _launch(conf, log)
             session = SparkSession.builder.config(conf=conf).getOrCreate()
         except (PySparkException, ValueError) as error:
-            raise _no_start(error, log) from error
-    if not master.startswith("local"):
-        _ship_engine(session.sparkContext)
+            raise _no_start(error, log, extra) from error
+    if cluster.is_cluster(master):
+        cluster.ship_engine(session.sparkContext)
     assert isinstance(session.sparkContext, SparkContext)
     return session
 
@@ -149,7 +152,7 @@ def spark_conf(master: str, nodes: int, driver_memory: str) -> dict[str, str]:
         "spark.sql.shuffle.partitions": str(nodes),
         "spark.sql.warehouse.dir": warehouse,
     }
-    return SHARED_CONF | mine | (LOCAL_CONF if master.startswith("local") else {})
+    return SHARED_CONF | mine | (cluster.conf() if cluster.is_cluster(master) else LOCAL_CONF)
 
 
 def _set_environment(master: str) -> None:
@@ -158,7 +161,7 @@ def _set_environment(master: str) -> None:
     os.environ["PYTHONPATH"] = os.pathsep.join(dict.fromkeys(paths))
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
-    if master.startswith("local"):
+    if master.startswith("local"):  # local-cluster too
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
 
 
@@ -218,18 +221,16 @@ def _own_interrupts() -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
 
 
-def _no_start(error: Exception, log: IO[bytes] | None) -> SetupError:
+def _no_start(error: Exception, log: IO[bytes] | None, extra: Mapping[str, str]) -> SetupError:
     hint = "Check the master URL and the setting driver_memory."
+    if "spark.authenticate.secret" in str(error):
+        hint = cluster.SECRET_HINT
+    if extra:
+        hint = "Look at the settings packages and jars; without a network, jars is the one to use."
     if log is not None:
         last = Path(log.name).read_text(errors="replace").strip().splitlines()[-3:]
         hint += f" Spark's log {log.name} ends with:\n  " + "\n  ".join(last)
     return SetupError(f"Spark does not start: {str(error).splitlines()[0]}", hint=hint)
-
-
-def _ship_engine(context: Any) -> None:
-    """Executors elsewhere get our package; locally the workers import it from here."""
-    folder = Path(tempfile.mkdtemp(prefix="spillway-"))
-    context.addPyFile(shutil.make_archive(str(folder / "engine"), "zip", ROOT, "engine"))
 
 
 def use_pool(spark: SparkSession, pool: str) -> None:

@@ -26,7 +26,7 @@ from engine.ingest import Layout
 from engine.node_step import NodeStep, Tally, staged_file
 from engine.query.model import JoinQuery
 from engine.sinks import ResultWriter
-from engine.state import files
+from engine.state import files, hosts
 from engine.state.files import Tiers
 from engine.state.stats import GroupDelta, sparse
 
@@ -104,6 +104,8 @@ class _Work:
     def run(self, parts: Parts) -> Iterator[pa.RecordBatch]:
         """Results for the stages to come, and a report for each operator."""
         plan = self.plan
+        if self.number == 0:
+            hosts.tidy(plan.tiers[plan.flow.root.id], self.tick)
         aside = self._set_aside(parts)
         for op in plan.flow.ops:
             if op.stage != self.number:

@@ -20,6 +20,7 @@ import numpy as np
 
 from engine import watermarks
 from engine.admission import OPEN, Admission
+from engine.affinity import Anchor
 from engine.arrow_map import ArrowMap, map_in_arrow
 from engine.brief import Brief, Release, give
 from engine.exchange import CONTROL, PACKED, REPORT, Pack, Route, route_of
@@ -92,6 +93,10 @@ class Outcome:
     aside: dict[str, int]  # rows, by kind
     seen: dict[str, int]
 
+    def homes(self) -> dict[int, str]:
+        """The executor that each node's tasks ran on, as far as they had something to do."""
+        return {node: head["executor"] for (_, node), head in self.heads.items()}
+
     def of_node(self, node: int, name: str) -> Any:
         return sum(head[name] for (_, n), head in self.heads.items() if n == node)
 
@@ -127,6 +132,8 @@ class Ticker:
         released = {g: a for g, a in admissions.items() if a.release}
         commit = self.commit(outcome, batch, released, expired=expired, marks=marks)
         self._publish(commit)
+        if self.anchor:
+            self.anchor.settle(outcome.homes())
         report = self._report(outcome, batch, started, commit)
         for port in self.ports:
             port.publish(report)
@@ -155,8 +162,7 @@ class Ticker:
 
     def _stages(self, packed: DataFrame) -> DataFrame:
         for number in range(self.setup.flow.stages):
-            routed = packed.repartition(self.setup.plan.nodes, "token")
-            packed = map_in_arrow(routed, Stage(self.standing, number), PACKED)
+            packed = map_in_arrow(self.exchange(packed), Stage(self.standing, number), PACKED)
         return packed
 
     @property
@@ -167,8 +173,17 @@ class Ticker:
 
     def on_nodes(self, function: ArrowMap, schema: str) -> list[tuple[Any, ...]]:
         """Run a function once on every node, between ticks; what they return."""
-        rows = map_in_arrow(self.control().repartition(self.setup.plan.nodes, "token"), function, schema)
+        rows = map_in_arrow(self.exchange(self.control()), function, schema)
         return [tuple(row) for row in rows.collect()]
+
+    def exchange(self, packed: DataFrame) -> DataFrame:
+        """Each node's rows in the partition that is its own."""
+        return self.anchor.route(packed) if self.anchor else packed.repartition(self.setup.plan.nodes, "token")
+
+    @cached_property
+    def anchor(self) -> Anchor | None:
+        """Where the nodes are at home, on a cluster."""
+        return Anchor(self.control(), self.setup.plan.nodes) if self.setup.folders.owner else None
 
     def control(self) -> DataFrame:
         """One empty row for every node, so that each runs even without input."""
@@ -263,8 +278,9 @@ class Ticker:
 
     def _drop(self, before: Manifest) -> None:
         tiers = self.setup.folders
+        memory = [(tiers.memory, before.memory_files(), self.manifest.memory_files())]
         for folder, old, new in (
-            (tiers.memory, before.memory_files(), self.manifest.memory_files()),
+            *(memory if not tiers.owner else []),
             (tiers.durable, before.durable_files(), self.manifest.durable_files()),
         ):
             for name in old - new:
@@ -273,7 +289,8 @@ class Ticker:
     def sweep(self, version: int | None) -> None:
         """Delete what no version needs: left by attempts that did not count. None: nothing runs yet."""
         tiers = self.setup.folders
-        files.sweep(Path(tiers.memory), self.manifest.memory_files(), version=version)
+        if not tiers.owner:  # or tasks tidy up where they run
+            files.sweep(Path(tiers.memory), self.manifest.memory_files(), version=version)
         files.sweep(Path(tiers.durable), self.manifest.durable_files(), version=version)
 
     # -- report -------------------------------------------------------------------------------------
@@ -285,7 +302,8 @@ class Ticker:
         nodes = tuple(
             NodeReport(n, outcome.of_node(n, "rows_in"), outcome.of_node(n, "rows_out"),
                        outcome.of_node(n, "cpu_s"), outcome.of_node(n, "wall_s"), manifest.memory_bytes(n), 0,
-                       manifest.durable_bytes(n), sum(int(held[op][owner[op] == n].sum()) for op in held))
+                       manifest.durable_bytes(n), sum(int(held[op][owner[op] == n].sum()) for op in held),
+                       outcome.homes().get(n, ""), outcome.of_node(n, "fetched"))
             for n in range(self.setup.plan.nodes))
         return TickReport(
             self.setup.plan.name, manifest.version, batch, stats["time_s"], time.perf_counter() - started,

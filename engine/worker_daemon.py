@@ -1,6 +1,6 @@
 """Spark's Python worker daemon with our libraries imported before it forks, so that a worker's first
 task does not wait for them. It imports only: no thread pool is started
-and nothing is opened before the fork. What tasks do is node_task.py's.
+and nothing is opened before the fork. What tasks do is stage.py's.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ PRELOAD = (
     "pyarrow.parquet",
     "duckdb",
     "pyspark.worker",
-    "engine.node_task",
+    "engine.exchange",
+    "engine.stage",
 )
 
 

@@ -39,6 +39,7 @@ class Tiers:
     segment_bytes_max: int = 8_000_000
     merge_bytes_max: int = 256_000_000
     fsync: bool = False
+    owner: str = ""  # on a cluster, the checkpoint: each host has a memory folder of its own (hosts.py)
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,9 +161,16 @@ def _whole(folder: str, segment: Segment) -> bool:
 
 def view(run: Run, tiers: Tiers) -> View:
     """A run ready to be probed, fetched from the checkpoint first where it is missing."""
-    if not all(_whole(tiers.memory, segment) for segment in run.memory):
-        fetch(run, tiers)
+    ensure(run, tiers)
     return View([read(tiers.memory, s) for s in run.memory])
+
+
+def ensure(run: Run, tiers: Tiers) -> bool:
+    """Fetch a run from the checkpoint unless it is here; True if it had to be."""
+    if all(_whole(tiers.memory, segment) for segment in run.memory):
+        return False
+    fetch(run, tiers)
+    return True
 
 
 def fetch(run: Run, tiers: Tiers) -> None:
@@ -264,15 +272,19 @@ def _merge_from(runs: Runs, rows: int, size: int, times: Times, tiers: Tiers, cl
     return kept
 
 
-def sweep(folder: Path, keep: Iterable[str], *, version: int | None) -> int:
-    """Delete files in a state folder that no manifest names; with `version`, not those of later ones."""
+def sweep(folder: Path, keep: Iterable[str], *, version: int | None, parts: bool = True) -> int:
+    """Delete files in a state folder that no manifest names; with `version`, not those of later ones, and
+    without `parts` no copies that are being made. Another task may be doing the same."""
     wanted = set(keep)
     dropped = 0
     for entry in os.scandir(folder):
         stem = entry.name.lstrip(".")
         if not stem[:10].isdigit():
             continue  # not ours to judge: the note of whose folder it is
+        if not parts and entry.name.startswith("."):
+            continue
         if entry.name not in wanted and (version is None or int(stem[:10]) <= version):
-            os.unlink(entry.path)
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(entry.path)
             dropped += 1
     return dropped

@@ -37,13 +37,18 @@ def prepare(checkpoint: Path, mem_dir: Path, need_bytes: int) -> Folders:
     if not os.access(durable, os.W_OK | os.X_OK):
         raise CheckpointError("the checkpoint cannot be written", where=str(durable),
                               hint="Give this user write permission, or choose another checkpoint.")
-    warning = _shortage(mem_dir, need_bytes)
+    warning = shortage(mem_dir, need_bytes)
     base = checkpoint / "memory" if warning else mem_dir
-    _clear_orphans(mem_dir)
-    name = _PREFIX + hashlib.sha256(str(checkpoint.resolve()).encode()).hexdigest()[:12]
+    clear_orphans(mem_dir)
+    return Folders(memory_folder(base, str(checkpoint.resolve())), durable, warning)
+
+
+def memory_folder(base: Path, owner: str, host: str = "") -> Path:
+    """The memory folder of the checkpoint `owner`, made private. `host` tells hosts apart that share `base`."""
+    name = _PREFIX + hashlib.sha256(owner.encode()).hexdigest()[:12] + (f"@{host}" if host else "")
     memory = _private(base / name)
-    (memory / _OWNER).write_text(str(checkpoint.resolve()))
-    return Folders(memory, durable, warning)
+    (memory / _OWNER).write_text(owner)
+    return memory
 
 
 def release(folders: Folders) -> None:
@@ -51,7 +56,7 @@ def release(folders: Folders) -> None:
     shutil.rmtree(folders.memory, ignore_errors=True)
 
 
-def _clear_orphans(mem_dir: Path) -> None:
+def clear_orphans(mem_dir: Path) -> None:
     """Remove what killed queries left in memory, once their checkpoint is gone."""
     for folder in mem_dir.glob(f"{_PREFIX}*"):
         try:
@@ -62,7 +67,7 @@ def _clear_orphans(mem_dir: Path) -> None:
             shutil.rmtree(folder, ignore_errors=True)
 
 
-def _shortage(mem_dir: Path, need_bytes: int) -> str:
+def shortage(mem_dir: Path, need_bytes: int) -> str:
     """Why the memory directory will not do, or nothing."""
     if not mem_dir.is_dir() or not os.access(mem_dir, os.W_OK | os.X_OK):
         return f"{mem_dir} cannot be written: state is kept on local disk, which is slower"

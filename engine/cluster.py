@@ -1,0 +1,124 @@
+"""Spark on a cluster: what a session needs there beyond one on this machine, and which executors are up.
+
+Checkpoint, sink and source folders must be shared by the driver and all workers; state/hosts.py and the
+driver's commit say so when they are not. Where nodes run is affinity.py's.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import re
+import secrets
+import shutil
+import tempfile
+import time
+import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+ROOT = Path(__file__).resolve().parent.parent
+SHIPPED = "spillway-engine.zip"
+WAIT_MOST_S = 30.0
+CALM_S = 1.5  # executors come one by one: none for so long, and they are all there
+CONF = {
+    # Nodes are at home where their anchor is (affinity.py), not where most of a tick's rows come from.
+    "spark.shuffle.reduceLocality.enabled": "false",
+    "spark.locality.wait": "10s",
+    "spark.sql.autoBroadcastJoinThreshold": "-1",
+    # A host that was cut off is given up after this long.
+    "spark.executor.heartbeatInterval": "5s",
+    "spark.network.timeout": "60s",
+    "spark.authenticate": "true",
+}
+SECRET_HINT = (
+    "Give the cluster's master, its workers and this driver one secret: `spark.authenticate true` and "
+    "`spark.authenticate.secret ...` in spark-defaults.conf in SPARK_CONF_DIR, mode 0600. On a network "
+    "that you trust, `spark.authenticate false` there does without."
+)
+
+
+def is_cluster(master: str) -> bool:
+    """Do tasks run in other processes than the driver's, maybe on other hosts?"""
+    return not re.fullmatch(r"local(\[.*\])?", master)
+
+
+def conf() -> dict[str, str]:
+    """Spark's settings for any cluster; the user's spark-defaults.conf goes before ours."""
+    given = _user_settings()
+    chosen = {name: value for name, value in CONF.items() if name not in given}
+    # What we ship lies in the executor's working folder before its first task begins.
+    return chosen | {"spark.executorEnv.PYTHONPATH": SHIPPED}
+
+
+def _user_settings() -> set[str]:
+    """What the user's spark-defaults.conf sets."""
+    path = Path(os.environ.get("SPARK_CONF_DIR", ""), "spark-defaults.conf")
+    if "SPARK_CONF_DIR" not in os.environ or not path.is_file():
+        return set()
+    lines = [line.strip() for line in path.read_text().splitlines()]
+    return {re.split(r"[\s=:]", line, maxsplit=1)[0] for line in lines if line and line[0] != "#"}
+
+
+@contextmanager
+def secret(master: str) -> Iterator[None]:
+    """A secret for a cluster that is ours alone, in a file: command lines are seen by all."""
+    if not master.startswith("local-cluster") or "spark.authenticate" in _user_settings():
+        yield
+        return
+    before = os.environ.get("PYSPARK_SUBMIT_ARGS")
+    with tempfile.NamedTemporaryFile("w", prefix="spillway-", suffix=".conf") as file:
+        file.write(f"spark.authenticate.secret {secrets.token_hex(32)}\n")
+        file.flush()
+        given = before or "pyspark-shell"
+        os.environ["PYSPARK_SUBMIT_ARGS"] = (
+            f"--properties-file {file.name} --load-spark-defaults {given}"
+        )
+        try:
+            yield
+        finally:
+            del os.environ["PYSPARK_SUBMIT_ARGS"]
+            if before is not None:
+                os.environ["PYSPARK_SUBMIT_ARGS"] = before
+
+
+def ship_engine(context: Any) -> None:
+    """Executors elsewhere get our package; locally the workers import it from here."""
+    folder = Path(tempfile.mkdtemp(prefix="spillway-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)  # late executors fetch it late
+    with zipfile.ZipFile(folder / SHIPPED, "w", zipfile.ZIP_DEFLATED) as file:
+        for path in sorted((ROOT / "engine").rglob("*.py")):
+            file.write(path, path.relative_to(ROOT))
+    context.addPyFile(str(folder / SHIPPED))
+
+
+def executors(spark: SparkSession) -> int:
+    """How many executors are up."""
+    context: Any = spark.sparkContext
+    return int(context._jsc.sc().getExecutorMemoryStatus().size()) - 1  # the driver's own
+
+
+def wait_for_executors(spark: SparkSession) -> int:
+    """Until the executors that the master can give are up; how many there are."""
+    wanted = _wanted(spark)
+    end, calm, count = time.monotonic() + WAIT_MOST_S, time.monotonic() + CALM_S, 0
+    while time.monotonic() < end and (wanted is None or count < wanted):
+        now = executors(spark)
+        if now != count:
+            count, calm = now, time.monotonic() + CALM_S
+        if wanted is None and count and time.monotonic() > calm:
+            break
+        time.sleep(0.1)
+    return count
+
+
+def _wanted(spark: SparkSession) -> int | None:
+    """How many executors there will be, where it is known."""
+    found = re.match(r"local-cluster\[\s*(\d+)", spark.sparkContext.master)
+    text = found[1] if found else spark.sparkContext.getConf().get("spark.executor.instances")
+    return int(text) if text else None

@@ -1,0 +1,73 @@
+"""The memory tier on a cluster: each executor host has a folder of its own, made and tidied by tasks.
+
+On one machine the driver makes the folder (folders.py) and nothing here does anything. Which files count
+is the manifest's business; a file that is missing is fetched by files.py.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import tempfile
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Protocol
+
+from engine.errors import StateError
+from engine.state import files, folders
+from engine.state.files import Tiers
+from engine.state.model import Runs
+
+
+class Live(Protocol):
+    """What a tick's brief says about state."""
+
+    @property
+    def version(self) -> int: ...
+    @property
+    def runs(self) -> Mapping[tuple[str, int], tuple[Runs, ...]]: ...
+
+
+def host() -> str:
+    """This host's name: Spark's for it if it was given one, so that hosts on one machine are told apart."""
+    name = os.environ.get("SPARK_LOCAL_HOSTNAME") or os.environ.get("SPARK_LOCAL_IP") or socket.gethostname()
+    return name.replace(os.sep, "_")
+
+
+def executor() -> str:
+    """The host and the process (Spark's executor, which started this worker's daemon) that run this task."""
+    return f"{host()}/{_parent(os.getppid())}"
+
+
+def _parent(pid: int) -> int:
+    """The parent of a process; 0 where the system does not say."""
+    try:
+        return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+    except (OSError, ValueError, IndexError):
+        return 0
+
+
+@lru_cache(maxsize=64)
+def here(tiers: Tiers) -> Tiers:
+    """The tiers with this host's memory folder, which is made if need be."""
+    if not tiers.owner:
+        return tiers
+    if not os.access(tiers.durable, os.W_OK | os.X_OK):
+        raise StateError(f"the checkpoint cannot be written on host {host()}", where=tiers.durable,
+                         hint="On a cluster, checkpoint and sink must be folders that the driver and all workers share.")
+    base = Path(tiers.memory)
+    if folders.shortage(base, 0):
+        base = Path(os.environ.get("SPARK_LOCAL_DIRS", "").split(",")[0] or tempfile.gettempdir())
+    folders.clear_orphans(base)
+    return replace(tiers, memory=str(folders.memory_folder(base, tiers.owner, host())), owner="")
+
+
+def tidy(tiers: Tiers, live: Live) -> int:
+    """Delete the files in this host's folder that no node needs: dropped by commits, or left by attempts
+    that did not count. Files of the running tick stay, whoever writes them; so do copies being made."""
+    if not tiers.owner:
+        return 0
+    keep = {s.file for sides in live.runs.values() for runs in sides for run in runs for s in run.memory}
+    return files.sweep(Path(here(tiers).memory), keep, version=live.version - 1, parts=False)
