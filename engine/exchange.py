@@ -24,6 +24,7 @@ from engine.columns import Longs, concat, longs, take_rows
 from engine.errors import SpillwayError
 from engine.hashing import group_of, hash_keys
 from engine.ingest import Layout, Union, read
+from engine.offsets import Numbering
 from engine.operators.multi_join import HASH
 
 DELTA, HELD, NULL_KEY, LATE, SEEN, REPORT, CONTROL = range(7)
@@ -45,9 +46,11 @@ class Route:
     tokens: tuple[int, ...]  # of each node
     mask: int
 
-    def send(self, side: int, batch: pa.RecordBatch, keys: int, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-        """Hash and sort rows whose first `keys` columns are the key, and cut them by node."""
-        marks = hash_keys(batch.columns[:keys], self.mask)
+    def send(self, side: int, batch: pa.RecordBatch, keys: int, schema: pa.Schema, *,
+             nulls: bool = False) -> Iterator[pa.RecordBatch]:
+        """Hash and sort rows whose first `keys` columns are the key, and cut them by node. `nulls`: there may
+        be some in the key."""
+        marks = hash_keys(batch.columns[:keys], self.mask, nulls=nulls)
         order = np.argsort(marks)
         marks = marks[order]
         whole = pa.RecordBatch.from_arrays([pa.array(marks), *take_rows(batch, order).columns], schema=schema)
@@ -76,10 +79,15 @@ class Pack:
     """The map side, called by Spark in a Python worker."""
 
     union: Union
+    tasks: int = 1  # at most so many run it in one tick
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        from pyspark import TaskContext
+
+        context = TaskContext.get()
         try:
-            yield from Packing(self.union, brief.take()).run(batches)
+            task = context.partitionId() if context is not None else 0
+            yield from Packing(self.union, brief.take(), task, self.tasks).run(batches)
         except SpillwayError as error:
             raise RuntimeError(error.encode()) from error
 
@@ -87,11 +95,15 @@ class Pack:
 class Packing:
     """The map side in one task."""
 
-    def __init__(self, union: Union, tick: Brief) -> None:
+    def __init__(self, union: Union, tick: Brief, task: int = 0, tasks: int = 1) -> None:
         self.union, self.routes, self.marks = union, tick.routes, tick.marks
+        self.tick, self.task, self.tasks = tick, task, tasks
+        self.numbered: dict[int, int] = {}  # rows so far, by source
 
     def run(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Rows of the union in, packed rows out."""
+        if self.tick.wake and self.task == 0:
+            yield from self._wake()
         waiting: dict[int, list[pa.RecordBatch]] = {}
         for number, rows in self._inputs(batches):
             for piece in _pieces(rows):
@@ -127,7 +139,24 @@ class Packing:
                 yield self._aside(layout, LATE, batch.filter(pa.array(late)))
                 batch = batch.filter(pa.array(~late))
         if batch.num_rows:
-            yield from self.routes[layout.op].send(layout.side, batch, layout.keys, layout.schema(HASH))
+            if layout.offset is not None:
+                batch = self._numbered(layout, batch)
+            route, schema = self.routes[layout.op], layout.sorted_schema(HASH)
+            yield from route.send(layout.side, batch, layout.keys, schema, nulls=layout.nullable)
+
+    def _numbered(self, layout: Layout, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The batch with its rows' offsets."""
+        first = self.numbered.get(layout.number, 0)
+        self.numbered[layout.number] = first + batch.num_rows
+        numbering = Numbering(layout.stream, layout.streams, self.tick.version, self.task, self.tasks)
+        numbers = pa.array(numbering.offsets(first, batch.num_rows))
+        names = [*batch.schema.names, layout.offset]
+        return pa.RecordBatch.from_arrays([*batch.columns, numbers], names=names)
+
+    def _wake(self) -> Iterator[pa.RecordBatch]:
+        """Every node has something to do in this tick, also those to which no row goes."""
+        for node, token in enumerate(self.routes[0].tokens):
+            yield packed_bytes(token, node, 0, 0, CONTROL, pa.py_buffer(b""))
 
     def _aside(self, layout: Layout, kind: int, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Rows for a side output: any node can write them."""

@@ -12,10 +12,11 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from engine.operators.group_by import Grouping
 from engine.operators.multi_join import HASH, Limit
 from engine.plan.build import used_ids
-from engine.plan.tree import Exchange, Join, Plan, Scan, Union, inputs_below
-from engine.query.model import Bound, Field, JoinQuery, key_id, time_id
+from engine.plan.tree import Exchange, GroupBy, Join, Operator, Plan, Scan, Union, inputs_below
+from engine.query.model import Bound, Field, JoinQuery, key_id, offset_id, time_id
 from engine.query.types import arrow_type
 
 _EXACT = {"tinyint", "smallint", "int", "bigint", "date", "timestamp", "timestamp_ntz", "boolean"}
@@ -59,6 +60,7 @@ class Op:
     wanted: tuple[tuple[str, ...], ...]  # of each side, for the result
     target: Target | None  # None: the sink
     merge_span_us: int | None  # runs longer than this in time are not merged further
+    grouping: Grouping | None = None  # of window functions; None: a join
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,14 +97,15 @@ class Flow:
 
 def compile_flow(plan: Plan, query: JoinQuery, *, exact: bool = True) -> Flow:
     """The flow of a plan. `exact=False`: no hash is trusted to stand for its key (tests)."""
-    joins = plan.joins
+    joins = plan.operators
     number = {join.id: n for n, join in enumerate(joins)}
     stages = _stages(joins)
     ops: list[Op] = []
     sources: list[Source] = []
     for join in joins:
         sides = tuple(_side(join, child, query, number) for child in join.children)
-        ops.append(_op(join, number, stages, sides, joins, query, plan, exact))
+        make = _group if isinstance(join, GroupBy) else _op
+        ops.append(make(join, number, stages, sides, joins, query, plan, exact))  # type: ignore[arg-type]
         for at, child in enumerate(join.children):
             sources += _sources(ops[-1], at, child, query)
     return Flow(tuple(ops), tuple(sources))
@@ -110,18 +113,37 @@ def compile_flow(plan: Plan, query: JoinQuery, *, exact: bool = True) -> Flow:
 
 def _op(join: Join, number: dict[str, int], stages: dict[str, int], sides: tuple[Side, ...],
         joins: Sequence[Join], query: JoinQuery, plan: Plan, exact: bool) -> Op:
-    kinds = [f.type for f in join.key]
     wanted = _needed(join, query, plan)
     spans = [bound.us for bound in join.bounds]
     return Op(
         id=join.id, number=number[join.id], stage=stages[join.id], sides=sides,
-        keys=len(join.key), groups=join.groups, exact_hash=exact and len(kinds) == 1 and kinds[0] in _EXACT,
+        keys=len(join.key), groups=join.groups, exact_hash=exact and _exact(join.key),
         limits=tuple(_limit(b, sides, query) for b in join.bounds),
         wanted=_owned(sides, wanted), target=_target(join, joins, number),
         merge_span_us=max(1, max(spans) // 8) if spans else None)
 
 
-def _stages(joins: Sequence[Join]) -> dict[str, int]:
+def _group(group: GroupBy, number: dict[str, int], stages: dict[str, int], sides: tuple[Side, ...],
+           joins: Sequence[Operator], query: JoinQuery, plan: Plan, exact: bool) -> Op:
+    """Window functions: one side, and no windows between sides. Runs may merge as far as all of them is
+    needed for about the same time."""
+    asked, whole = group.query, used_ids(query)
+    wanted = tuple(f.name for f in sides[0].columns if f.name in whole)
+    grouping = Grouping(len(group.key), asked.time, asked.order, asked.aggregates, exact and _exact(group.key), wanted)
+    span = None if grouping.rows else max(1, (grouping.us + group.delay_us) // 8)
+    return Op(
+        id=group.id, number=number[group.id], stage=stages[group.id], sides=sides, keys=len(group.key),
+        groups=group.groups, exact_hash=grouping.exact_hash, limits=(),
+        wanted=((*wanted, *(one.id for one in asked.aggregates)),), target=None, merge_span_us=span,
+        grouping=grouping)
+
+
+def _exact(key: Sequence[Field]) -> bool:
+    """Do equal hashes mean equal keys?"""
+    return len(key) == 1 and key[0].type in _EXACT
+
+
+def _stages(joins: Sequence[Operator]) -> dict[str, int]:
     """Each operator after its children's exchanges; a fused child waits for its parent's stage, as its
     results go no further than the task."""
     at: dict[str, int] = {}
@@ -135,13 +157,14 @@ def _stages(joins: Sequence[Join]) -> dict[str, int]:
     return at
 
 
-def _side(join: Join, child: Exchange, query: JoinQuery, number: dict[str, int]) -> Side:
+def _side(join: Operator, child: Exchange, query: JoinQuery, number: dict[str, int]) -> Side:
     aliases = tuple(i.alias for i in inputs_below(child.child))
     fused = number[child.child.id] if child.fused and isinstance(child.child, Join) else None
     have = child.child.columns if isinstance(child.child, Join) else _scanned(child.child)
     keys = [f.name for f in join.key]
     columns = (*join.key, *(f for f in have if f.name not in keys))
     timed = {time_id(query.inputs[i].alias) for b in join.bounds for i in (b.early, b.late)}
+    timed |= {join.query.time} if isinstance(join, GroupBy) else set()
     mine = tuple(f.name for f in columns if f.name in timed)
     return Side(columns, mine, aliases, fused)
 
@@ -152,7 +175,8 @@ def _scanned(node: Scan | Union) -> tuple[Field, ...]:
     kinds = {f.name: f.type for f in first.stream.fields}
     keys = [Field(key_id(part.number), part.type) for part in given.keys]
     times = [Field(time_id(given.alias), kinds[given.time])] if given.time else []
-    return (*keys, *times, *(Field(given.column_id(f.name), f.type) for f in given.payload))
+    offset = [Field(offset_id(given.alias), "bigint")] if given.ordered else []
+    return (*keys, *times, *(Field(given.column_id(f.name), f.type) for f in given.payload), *offset)
 
 
 def _limit(bound: Bound, sides: tuple[Side, ...], query: JoinQuery) -> Limit:
@@ -179,7 +203,7 @@ def _owned(sides: tuple[Side, ...], wanted: set[str]) -> tuple[tuple[str, ...], 
     return tuple(out)
 
 
-def _target(join: Join, joins: Sequence[Join], number: dict[str, int]) -> Target | None:
+def _target(join: Join, joins: Sequence[Operator], number: dict[str, int]) -> Target | None:
     for parent in joins:
         for at, child in enumerate(parent.children):
             if isinstance(child.child, Join) and child.child.id == join.id:

@@ -7,15 +7,15 @@ then is exchange.py's.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from engine.flow import Flow, Side, Source
-from engine.query.model import Field, JoinInput, key_id, time_id
+from engine.flow import Flow, Source
+from engine.query.model import Field, JoinInput, key_id, offset_id, time_id
 from engine.query.types import arrow_type
 from engine.sources.native import is_native, read_native
 
@@ -39,11 +39,19 @@ class Layout:
     native: tuple[str, ...] | None  # the file's columns, when the task reads the file
     fields: tuple[Field, ...]  # the stream's declared columns
     slots: tuple[int, ...]  # of each column, when Spark reads
+    offset: str | None = None  # the column of the rows' offsets, which are made where rows are read
+    stream: int = 0  # its number
+    streams: int = 1  # under this alias
+    nullable: bool = False  # keys may be null
 
-    def schema(self, first: str | None = None) -> pa.Schema:
-        """Of the columns, after a hash column named `first` if there is one."""
-        columns = [(f.name, arrow_type(f.type)) for f in self.columns]
-        return pa.schema([(first, pa.uint64()), *columns] if first else columns)
+    def schema(self) -> pa.Schema:
+        """Of the columns as they are read."""
+        return pa.schema([(f.name, arrow_type(f.type)) for f in self.columns])
+
+    def sorted_schema(self, first: str) -> pa.Schema:
+        """Of the columns as they are sent: after a hash column named `first`, offsets last."""
+        columns = [(first, pa.uint64()), *((f.name, f.type) for f in self.schema())]
+        return pa.schema([*columns, (self.offset, pa.int64())] if self.offset else columns)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,23 +68,27 @@ def lay_out(flow: Flow) -> Union:
     layouts = []
     for number, source in enumerate(flow.sources):
         op, given = flow.ops[source.op], source.scan.input
-        side = op.sides[source.side]
-        native = _native(source, side)
+        offset = offset_id(given.alias) if given.ordered else None
+        columns = tuple(f for f in op.sides[source.side].columns if f.name != offset)
+        native = _native(source, columns)
         used = set[int]()
-        mine = () if native else tuple(_slot(f.type, slots, used) for f in side.columns)
-        needed = [key_id(part.number) for part in given.keys] + ([source.time] if source.time else [])
-        layouts.append(Layout(number, given.alias, source.mark, source.op, source.side, side.columns, op.keys,
-                              tuple(needed), source.time, native, source.scan.stream.fields, mine))
+        mine = () if native else tuple(_slot(f.type, slots, used) for f in columns)
+        keys = [] if given.nullable else [key_id(part.number) for part in given.keys]
+        needed = [*keys, *([source.time] if source.time else [])]
+        peers = [n for n, other in enumerate(flow.sources) if other.base == source.base]
+        layouts.append(Layout(number, given.alias, source.mark, source.op, source.side, columns, op.keys,
+                              tuple(needed), source.time, native, source.scan.stream.fields, mine, offset,
+                              peers.index(number), len(peers), given.nullable))
     return Union(tuple(layouts), tuple(slots))
 
 
-def _native(source: Source, side: Side) -> tuple[str, ...] | None:
+def _native(source: Source, columns: Sequence[Field]) -> tuple[str, ...] | None:
     """The file's columns, if the columnar reader can do without Spark SQL."""
     given = source.scan.input
     if given.where is not None or given.exprs or not is_native(source.scan.stream):
         return None
     plain = {key_id(part.number): part.column for part in given.keys}
-    names = [plain.get(f.name, _column(f.name, given)) for f in side.columns]
+    names = [plain.get(f.name, _column(f.name, given)) for f in columns]
     return tuple(name for name in names if name) if all(names) else None
 
 

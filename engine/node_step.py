@@ -64,11 +64,11 @@ class NodeStep:
         holds = [h for side, piles in held.items() if piles for h in self._hold(side, piles)]
         ordered = [self._delta(side, deltas.get(side, [])) for side in range(len(self.op.sides))]
         staged: list[Staged] = []
-        if any(ordered):
-            yield from self._join(ordered, staged)
+        if any(ordered) or self._wakes():
+            yield from self._results(ordered, staged)
         changes = self._insert(ordered)
         rows_in = int(self.tally.rows_in.sum())
-        self.worked = bool(holds or changes or self.tick.releases.get((self.op.id, self.node)))
+        self.worked = bool(holds or changes or staged or rows_in or self.tick.releases.get((self.op.id, self.node)))
         self._dawdle(rows_in)
         self.head = {
             "taken": [d.num_rows if d else 0 for d in ordered], "rows_in": rows_in, "rows_out": int(self.tally.rows_out.sum()),
@@ -80,7 +80,8 @@ class NodeStep:
 
     def hashed(self, batch: pa.RecordBatch, above: Op) -> pa.RecordBatch:
         """Results for an operator in this very task: hashed and sorted as an exchange would."""
-        marks = hash_keys(batch.columns[: above.keys], self.tick.routes[above.number].mask)
+        nulls, mask = above.grouping is not None, self.tick.routes[above.number].mask
+        marks = hash_keys(batch.columns[: above.keys], mask, nulls=nulls)
         names = [multi_join.HASH, *batch.schema.names]
         return files.sort_batch(pa.RecordBatch.from_arrays([pa.array(marks), *batch.columns], names=names))
 
@@ -104,30 +105,37 @@ class NodeStep:
                 for g in release.groups:
                     yield batch.slice(starts[g], starts[g + 1] - starts[g])
 
-    def _join(self, deltas: Sequence[pa.RecordBatch | None], staged: list[Staged]) -> Iterator[pa.RecordBatch]:
-        """Each side's delta against the others' runs, and the deltas of the sides before it."""
+    def _wakes(self) -> bool:
+        """Is there something to do even without input?"""
+        return False
+
+    def _results(self, deltas: Sequence[pa.RecordBatch | None], staged: list[Staged]) -> Iterator[pa.RecordBatch]:
+        """What comes of the tick's rows and state: for the operator above, or into the sink's file."""
         self.fetched = sum(files.ensure(run, self.tiers) for mine in self.runs for run in mine)
         views = [[files.view(run, self.tiers) for run in mine] for mine in self.runs]
         out = _Sink(self.plan, self.tick.version, self.op, self.node) if self.op.target is None else None
         try:
-            for source, delta in enumerate(deltas):
-                if delta is None:
-                    continue
-                for chunk in self._probe(delta, source, views):
-                    ids = group_of(chunk.hashes, self.op.groups)
-                    if out is not None:
-                        ids, counts = out.take(chunk, ids)
-                        self.tally.rows_out += by_group(ids, counts, self.op.groups)
-                    else:
-                        self.tally.rows_out += by_group(ids, chunk.counts, self.op.groups)
-                        yield joined(chunk, self.op)
-                views[source].append(View([delta]))
+            for chunk in self._chunks(deltas, views):
+                ids = group_of(chunk.hashes, self.op.groups)
+                if out is not None:
+                    ids, counts = out.take(chunk, ids)
+                    self.tally.rows_out += by_group(ids, counts, self.op.groups)
+                else:
+                    self.tally.rows_out += by_group(ids, chunk.counts, self.op.groups)
+                    yield joined(chunk, self.op)
             if out is not None:
                 staged += out.close()
         except BaseException:
             if out is not None:
                 out.writer.abort()
             raise
+
+    def _chunks(self, deltas: Sequence[pa.RecordBatch | None], views: list[list[View]]) -> Iterator[multi_join.Chunk]:
+        """Each side's delta against the others' runs, and the deltas of the sides before it."""
+        for source, delta in enumerate(deltas):
+            if delta is not None:
+                yield from self._probe(delta, source, views)
+                views[source].append(View([delta]))
 
     def _probe(self, delta: pa.RecordBatch, source: int, views: list[list[View]]) -> Iterator[multi_join.Chunk]:
         return multi_join.probe(delta, source, views, keys=self.op.keys, exact_hash=self.op.exact_hash,
@@ -168,7 +176,8 @@ class _Sink:
     """The root's results: projected, filtered, and written to a staged file."""
 
     def __init__(self, plan: Standing, version: int, op: Op, node: int) -> None:
-        self.op, self.query = op, plan.query
+        self.op = op  # window functions see only what WHERE let through already
+        self.query = plan.query if op.grouping is None else replace(plan.query, where=None)
         self.schema = output_schema(plan.query)
         self.plain = self.query.where is None and all(o.source for o in self.query.outputs)
         self.counted = _counted(self.query)

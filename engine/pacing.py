@@ -23,7 +23,7 @@ class Pacing:
 
     def __init__(self, plan: Plan, *, enabled: bool) -> None:
         self.enabled = enabled
-        self._of = {join.id: _Operator(join.groups, plan.nodes) for join in plan.joins}
+        self._of = {join.id: _Operator(join.groups, plan.nodes) for join in plan.operators}
 
     def admissions(self, manifest: Manifest, placements: Mapping[str, Sequence[int]]) -> dict[str, Admission]:
         """Who waits in the next tick, by operator."""

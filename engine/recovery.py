@@ -70,8 +70,8 @@ def _settle(ticker: Ticker) -> None:
     changes: dict[Place, Change] = {}
     for op in ticker.setup.flow.ops:
         if any(runs for place, runs in manifest.runs.items() if place.operator == op.id):
-            changes |= _rehome(ticker, op, next(j.placement for j in plan.joins if j.id == op.id))
-    placement = {join.id: join.placement for join in plan.joins}
+            changes |= _rehome(ticker, op, next(o.placement for o in plan.operators if o.id == op.id))
+    placement = {operator.id: operator.placement for operator in plan.operators}
     ticker.commit(Outcome({}, changes, [], {}, {}, {}, {}), None, EVERYBODY, placement=placement)
 
 

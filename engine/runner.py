@@ -163,6 +163,7 @@ class QueryRun:
                 self._ticker, self._ready = ticker, time.perf_counter() - begun
                 with around or nullcontext():
                     self._run_ticks(spark, ticker)
+                ticker.release()
             except (PySparkException, Py4JError) as error:
                 raise explain(error) from error
             finally:
@@ -308,7 +309,7 @@ class QueryRun:
             if self._ended(stream):
                 return not self._refused
             idle = time.monotonic() - self._last_tick > IDLE_S
-            if idle and ticker.manifest.holds and self._ticking.acquire(blocking=False):
+            if idle and ticker.due() and self._ticking.acquire(blocking=False):
                 try:
                     self._drain(ticker)
                 finally:
@@ -332,8 +333,10 @@ class QueryRun:
         stream.stop()
 
     def _drain_all(self, ticker: Ticker) -> None:
-        while ticker.manifest.holds and not self._asked():
+        while ticker.due() and not self._asked():
             self._drain(ticker)
+        if text := ticker.waiting():
+            self.warn(text)
 
     def _drain(self, ticker: Ticker) -> None:
         manifest = ticker.manifest

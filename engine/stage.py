@@ -22,6 +22,7 @@ from engine.columns import concat
 from engine.errors import SpillwayError
 from engine.exchange import CONTROL, DELTA, HELD, LATE, NULL_KEY, REPORT, SEEN, packed_bytes, unpack
 from engine.flow import Flow
+from engine.group_step import GroupStep
 from engine.ingest import Layout
 from engine.node_step import NodeStep, Tally, staged_file
 from engine.query.model import JoinQuery
@@ -110,7 +111,7 @@ class _Work:
         for op in plan.flow.ops:
             if op.stage != self.number:
                 continue
-            step = NodeStep(plan, self.tick, op, self.node)
+            step = (NodeStep if op.grouping is None else GroupStep)(plan, self.tick, op, self.node)
             deltas = {n: [*parts.get((op.number, n, DELTA), []), *self.fused.get((op.number, n), [])]
                       for n in range(len(op.sides))}
             held = {n: parts.get((op.number, n, HELD), []) for n in range(len(op.sides))}
@@ -130,7 +131,8 @@ class _Work:
         if side.fused is not None:
             self.fused.setdefault((target.op, target.side), []).append(step.hashed(ordered, above))
             return
-        yield from self.tick.routes[target.op].send(target.side, ordered, above.keys, side.schema())
+        nulls = above.grouping is not None
+        yield from self.tick.routes[target.op].send(target.side, ordered, above.keys, side.schema(), nulls=nulls)
 
     def _set_aside(self, parts: Parts) -> list[list[Any]]:
         """Rows that join nothing, or came too late, go to their side outputs: [kind, input, rows, files]."""

@@ -8,9 +8,11 @@ checkpoint is recovery.py's.
 from __future__ import annotations
 
 import json
+import os
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
@@ -23,6 +25,7 @@ from engine.admission import OPEN, Admission
 from engine.affinity import Anchor
 from engine.arrow_map import ArrowMap, map_in_arrow
 from engine.brief import Brief, Release, give
+from engine.cluster import check_seen
 from engine.exchange import CONTROL, PACKED, REPORT, Pack, Route, route_of
 from engine.flow import Flow
 from engine.ingest import Union
@@ -31,7 +34,7 @@ from engine.query.model import JoinQuery
 from engine.reports import NodeReport, OperatorReport, ReportPort, TickReport
 from engine.sinks import Sink, StagedFile
 from engine.stage import SIDE_KINDS, Stage, Standing, parse_report
-from engine.state import files
+from engine.state import files, hosts
 from engine.state.commits import SNAPSHOT_EVERY, Commit, CommitLog
 from engine.state.files import Tiers
 from engine.state.model import Change, Hold, Manifest, Place, Run
@@ -116,7 +119,7 @@ class Ticker:
     @property
     def placements(self) -> dict[str, tuple[int, ...]]:
         """The node of each group of each operator, now."""
-        return {join.id: self.manifest.placement.get(join.id, join.placement) for join in self.setup.plan.joins}
+        return {op.id: self.manifest.placement.get(op.id, op.placement) for op in self.setup.plan.operators}
 
     def tick(self, rows: DataFrame | None, batch: int | None, admissions: Admissions = EVERYBODY) -> TickReport:
         """Process one batch (or none: then held rows may be released), commit it, publish it. `rows` are
@@ -127,10 +130,13 @@ class Ticker:
             admissions = {op: Admission(a.hold + a.release, ()) for op, a in admissions.items()}
         marks = self.marks()  # once: what expires, what is late and what is promised must agree
         expired = watermarks.expired(self.setup.flow, self.manifest, marks)
-        outcome = self.step(rows, self.brief(admissions, self.manifest.without(expired), marks))
+        fronts, wake = watermarks.due(self.setup.flow, self.manifest, marks)
+        brief = replace(self.brief(admissions, self.manifest.without(expired), marks), fronts=fronts, wake=wake)
+        outcome = self.step(rows, brief)
         self.arrived |= dict.fromkeys(outcome.seen, self.clock())
         released = {g: a for g, a in admissions.items() if a.release}
-        commit = self.commit(outcome, batch, released, expired=expired, marks=marks)
+        commit = self.commit(outcome, batch, released, expired=expired, marks=marks,
+                             fronts={op: until for op, (_, until) in fronts.items()})
         self._publish(commit)
         if self.anchor:
             self.anchor.settle(outcome.homes())
@@ -138,6 +144,19 @@ class Ticker:
         for port in self.ports:
             port.publish(report)
         return report
+
+    def due(self) -> bool:
+        """Is there something to do without input: rows on hold, or rows that the watermark has passed?"""
+        return bool(self.manifest.holds) or watermarks.due(self.setup.flow, self.manifest, self.marks())[1]
+
+    def waiting(self) -> str:
+        """What to tell whoever expects all results at the end of the input, where rows wait for the watermark."""
+        for op, until in self.manifest.fronts.items():
+            runs = [r for place, some in self.manifest.runs.items() if place.operator == op for r in some]
+            if any(run.times[0][1] >= until for run in runs):
+                at = datetime.fromtimestamp(until // 10**6, UTC).isoformat(" ") if until > 0 else "none yet"
+                return f"rows younger than the watermark ({at}) wait for more input; their results come with it"
+        return ""
 
     def marks(self) -> dict[str, int]:
         """The watermark of each source whose time matters."""
@@ -158,7 +177,7 @@ class Ticker:
     def stages(self, rows: DataFrame) -> DataFrame:
         """The tick as a query over the rows of `ingest`: planned once, run once for every tick."""
         few = rows.coalesce(self.setup.slots)
-        return self._stages(map_in_arrow(few, Pack(self.setup.union), PACKED))
+        return self._stages(map_in_arrow(few, Pack(self.setup.union, self.setup.slots), PACKED))
 
     def _stages(self, packed: DataFrame) -> DataFrame:
         for number in range(self.setup.flow.stages):
@@ -224,7 +243,8 @@ class Ticker:
 
     def commit(self, outcome: Outcome, batch: int | None, released: Admissions, *,
                expired: Mapping[Place, Sequence[str]] = MappingProxyType({}),
-               marks: Mapping[str, int] = MappingProxyType({}), placement: Mapping[str, tuple[int, ...]] = MappingProxyType({})) -> Commit:
+               marks: Mapping[str, int] = MappingProxyType({}), fronts: Mapping[str, int] = MappingProxyType({}),
+               placement: Mapping[str, tuple[int, ...]] = MappingProxyType({})) -> Commit:
         """Make the outcome the next version, and delete what only the version before needed."""
         tick = self.manifest.tick if batch is None else batch
         holds = (*_remaining(self.manifest.holds, released), *outcome.holds)
@@ -240,13 +260,29 @@ class Ticker:
         for alias, stamp in outcome.seen.items():
             seen[alias] = max(stamp, seen.get(alias, stamp))
         commit = Commit(self.manifest.version + 1, tick, outcome.changes, holds, outcome.staged, stats,
-                        placement, self.setup.plan.nodes, expired, seen)
+                        placement, self.setup.plan.nodes, expired, seen, fronts)
+        if self.anchor:
+            check_seen(self._written(commit))
         after = commit.apply(self.manifest)
         self.log.append(commit)
         before, self.manifest = self.manifest, after
         self.count(commit)
         self._drop(before)
         return commit
+
+    def _written(self, commit: Commit) -> Iterator[tuple[str, int]]:
+        """The files that tasks wrote for a commit, with their sizes."""
+        durable = self.setup.folders.durable
+        for run in (run for change in commit.changes.values() for run in change.added):
+            yield from ((os.path.join(durable, s.file), s.bytes) for s in run.durable if s.version == commit.version)
+        for name in commit.staged:
+            folder = str(self.sink.directory) if name == "results" else os.path.join(self.setup.side_folder, name)
+            yield from ((os.path.join(folder, file.tmp), file.bytes) for file in staged_of(commit, name))
+
+    def release(self) -> None:
+        """Give the memory of other hosts back, at an orderly end."""
+        if self.anchor:
+            self.on_nodes(hosts.Release(self.setup.folders), "node int")
 
     def _rows_in(self, outcome: Outcome) -> int:
         """Rows that came in from sources: not those that one operator handed another."""

@@ -73,11 +73,34 @@ def expired(flow: Flow, manifest: Manifest, marks: Mapping[str, int]) -> dict[Pl
     ops = {op.id: op for op in flow.ops}
     for place, runs in manifest.runs.items():
         op = ops[place.operator]
+        dead = []
         if op.limits:
             dead = [run.id for run in runs if _is_over(op, place.input, run, known)]
-            if dead:
-                out[place] = dead
+        elif op.grouping is not None and not op.grouping.rows:
+            over = manifest.fronts.get(op.id, NEVER) - op.grouping.us
+            dead = [run.id for run in runs if run.times[0][1] < over]
+        if dead:
+            out[place] = dead
     return out
+
+
+def due(flow: Flow, manifest: Manifest, marks: Mapping[str, int]) -> tuple[dict[str, tuple[int, int]], bool]:
+    """Of each operator with window functions, from which time to which its results are out after this
+    tick; and whether there are such results. What is out stays out, whatever is held meanwhile."""
+    known = fronts(flow, marks, manifest.holds)
+    out: dict[str, tuple[int, int]] = {}
+    for op in flow.ops:
+        if op.grouping is not None:
+            since = manifest.fronts.get(op.id, NEVER)
+            out[op.id] = since, max(since, known[op.number, 0].get(op.grouping.time, NEVER))
+    return out, any(_waits(run, *out[place.operator]) for place, runs in manifest.runs.items()
+                    if place.operator in out for run in runs)
+
+
+def _waits(run: Run, since: int, until: int) -> bool:
+    """May the run have rows of that time?"""
+    (least, greatest), = run.times
+    return since < until and greatest >= since and least < until
 
 
 def _is_over(op: Op, side: int, run: Run, known: Mapping[tuple[int, int], Fronts]) -> bool:

@@ -47,6 +47,7 @@ class Grouping:
     order: tuple[str, ...]
     aggregates: tuple[Aggregate, ...]
     exact_hash: bool = False
+    wanted: tuple[str, ...] = ()  # columns that results carry
 
     @property
     def rows(self) -> int:
@@ -140,7 +141,8 @@ def _results(batch: pa.RecordBatch, since: int, grouping: Grouping) -> Chunk:
     }
     names = {a.argument for a in grouping.aggregates if a.argument is not None}
     arguments = {name: take_rows(batch.select([name]), order).column(0) for name in sorted(names)}
-    rows = take_rows(batch, order[due])
+    marks, _, counts = distinct_of(hashes(batch)[order[due]])
+    rows = take_rows(batch.select(list(grouping.wanted)), order[due])
     columns = [
         rolling.aggregate(
             a.function,
@@ -152,7 +154,6 @@ def _results(batch: pa.RecordBatch, since: int, grouping: Grouping) -> Chunk:
     ]
     schema = [*rows.schema, *(pa.field(a.id, arrow_type(a.type)) for a in grouping.aggregates)]
     whole = pa.RecordBatch.from_arrays([*rows.columns, *columns], schema=pa.schema(schema))
-    marks, _, counts = distinct_of(hashes(rows))
     return Chunk((whole,), marks, counts)
 
 

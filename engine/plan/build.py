@@ -12,16 +12,19 @@ from dataclasses import dataclass
 
 from engine.errors import QueryFileError
 from engine.plan.placement import even, weighted
-from engine.plan.tree import Exchange, Join, Plan, Project, Scan, Union
+from engine.plan.tree import Exchange, GroupBy, Join, Operator, Plan, Project, Scan, Union
+from engine.query.bounds import US_PER_S
 from engine.query.model import (
     Bound,
     Field,
+    GroupQuery,
     JoinInput,
     JoinQuery,
     OperatorSpec,
     QuerySpec,
     Tree,
     key_id,
+    offset_id,
     time_id,
 )
 from engine.query.order import leaves
@@ -33,15 +36,19 @@ def build_plan(spec: QuerySpec, query: JoinQuery) -> Plan:
     """The plan with its initial placement."""
     order = query.order if query.order is not None else tuple(range(len(query.inputs)))
     builder = _Builder(spec, query)
-    join = builder.join(order, frozenset(used_ids(query)), root=True)
-    _check_operators(spec, builder.count)
-    project = Project("project-1", join, query.where, query.outputs)
+    if query.group is None:
+        top: Operator = builder.join(order, frozenset(used_ids(query)), root=True)
+    else:
+        top = builder.group(order, query.group)
+    _check_operators(spec, builder)
+    project = Project("project-1", top, query.where, query.outputs)
     return Plan(spec.name, project, spec.sink, spec.nodes, query.inputs)
 
 
-def _check_operators(spec: QuerySpec, joins: int) -> None:
+def _check_operators(spec: QuerySpec, builder: _Builder) -> None:
     """Settings of single operators must be of operators that there are."""
-    names = [f"join-{n + 1}" for n in range(joins)]
+    names = [f"join-{n + 1}" for n in range(builder.count)]
+    names += ["group-1"] if builder.query.group is not None else []
     for name in spec.operators:
         if name not in names:
             where = f"{spec.file}: operators.{name}"
@@ -53,7 +60,17 @@ def used_ids(query: JoinQuery) -> set[str]:
     """The ids of columns that WHERE and SELECT read from the joined row."""
     texts = [output.expr for output in query.outputs] + [query.where]
     plain = {output.source for output in query.outputs if output.source is not None}
-    return plain | {name for text in texts if text for name in _identifiers(text)}
+    computed = {one.id for one in query.group.aggregates} if query.group is not None else set()
+    return (plain | {name for text in texts if text for name in _identifiers(text)}) - computed
+
+
+def grouped_ids(group: GroupQuery) -> set[str]:
+    """The ids of columns that window functions read from the joined row."""
+    computed = {argument.name for argument in group.arguments}
+    read = {one.argument for one in group.aggregates if one.argument is not None} - computed
+    texts = [argument.expr for argument in group.arguments if argument.expr]
+    read |= {name for text in texts for name in _identifiers(text)}
+    return read | {part.name for part in group.key} | {group.time, *group.order}
 
 
 def _identifiers(sql: str) -> Iterator[str]:
@@ -90,6 +107,24 @@ class _Builder:
             placement,
             bounds,
             () if root else tuple(f for f in self._available(tree) if f.name in needed),
+        )
+
+    def group(self, order: Tree, group: GroupQuery) -> GroupBy:
+        """The window functions over the rows of a stream, or of the joins below them."""
+        needed = frozenset(used_ids(self.query) | grouped_ids(group))
+        alone = len(self.query.inputs) == 1
+        child = 0 if alone else self.join(order, needed)
+        placement = self._placement("group-1")
+        scans = (one for given in self.query.inputs for one in (given, *given.more))
+        delay_s = max(self.spec.streams[one.stream].watermark_s for one in scans)
+        return GroupBy(
+            "group-1",
+            self._exchange(child, group.key, placement),
+            group.key,
+            len(placement),
+            placement,
+            group,
+            round(delay_s * US_PER_S),
         )
 
     def _placement(self, name: str) -> tuple[int, ...]:
@@ -141,6 +176,7 @@ class _Builder:
         types = {p.number: p.type for one in given for p in one.keys}
         yield from (Field(key_id(n), types[n]) for n in sorted(types))
         yield from (Field(time_id(i.alias), self._time_type(i)) for i in given if i.time)
+        yield from (Field(offset_id(i.alias), "bigint") for i in given if i.ordered)
         yield from (Field(i.column_id(f.name), f.type) for i in given for f in i.payload)
 
     def _time_type(self, given: JoinInput) -> str:

@@ -11,8 +11,8 @@ import hashlib
 import json
 from collections.abc import Iterator, Mapping
 
-from engine.plan.tree import Exchange, Join, Plan, Scan, Union
-from engine.query.model import Field, JoinInput, StreamSpec, key_id
+from engine.plan.tree import Exchange, GroupBy, Join, Operator, Plan, Scan, Union
+from engine.query.model import Aggregate, Field, Frame, JoinInput, StreamSpec, key_id
 
 FORMAT = 2
 
@@ -20,8 +20,10 @@ FORMAT = 2
 def describe(plan: Plan) -> dict[str, str]:
     """What state and results depend on, item by item, in plain words."""
     found = {"join": _tree(plan.root.child)}
-    for join in plan.joins:
-        found |= _operator(plan, join)
+    for operator in plan.operators:
+        found |= _operator(plan, operator)
+        if isinstance(operator, GroupBy):
+            found |= _windows(operator)
     for scan in scans(plan.root.child):
         found |= _stream(scan) | _input(scan)
     for number, output in enumerate(plan.root.outputs):
@@ -53,7 +55,7 @@ def _difference(key: str, before: str | None, after: str | None) -> str:
     return f"{key} changed: {before} → {after}"
 
 
-def scans(node: Join | Union | Scan) -> Iterator[Scan]:
+def scans(node: Operator | Union | Scan) -> Iterator[Scan]:
     """All sources below, left to right."""
     if isinstance(node, Scan):
         yield node
@@ -62,13 +64,36 @@ def scans(node: Join | Union | Scan) -> Iterator[Scan]:
         yield from scans(child.child if isinstance(child, Exchange) else child)
 
 
-def _tree(node: Join | Union | Scan) -> str:
+def _tree(node: Operator | Union | Scan) -> str:
+    if isinstance(node, GroupBy):
+        return f"γ {_tree(node.child.child)}"
     if not isinstance(node, Join):
         return node.input.alias
     return "(" + " ⋈ ".join(_tree(child.child) for child in node.children) + ")"
 
 
-def _operator(plan: Plan, join: Join) -> dict[str, str]:
+def _windows(group: GroupBy) -> dict[str, str]:
+    """What window functions keep in state, and what they give."""
+    texts = {argument.name: argument.expr or "" for argument in group.query.arguments}
+    found = {f"{group.id}: order": ", ".join((group.query.time, *group.query.order))}
+    for one in group.query.aggregates:
+        found[f"{group.id}: {one.id}"] = f"{called(one, texts)} {one.type}"
+    return found
+
+
+def called(one: Aggregate, texts: Mapping[str, str]) -> str:
+    """A window function as it is written; `texts` gives what its argument is."""
+    argument = "*" if one.argument is None else texts.get(one.argument, one.argument)
+    return f"{one.function}({argument}) over {_frame(one.frame)}"
+
+
+def _frame(frame: Frame) -> str:
+    if frame.rows is not None:
+        return f"{frame.rows} rows before and the row"
+    return f"{span(frame.us or 0)} before and all of its time"
+
+
+def _operator(plan: Plan, join: Operator) -> dict[str, str]:
     names = [given.alias for given in plan.inputs]
     windows = [f"{names[b.late]} − {names[b.early]} ≤ {span(b.us)}" for b in join.bounds]
     key = ", ".join(f"{part.name} {part.type}" for part in join.key)

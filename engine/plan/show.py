@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from engine.plan.fingerprint import columns, span
-from engine.plan.tree import Exchange, Join, Plan, Project, Scan, Union, inputs_below
+from engine.plan.fingerprint import called, columns, span
+from engine.plan.tree import Exchange, GroupBy, Join, Plan, Project, Scan, Union, inputs_below
 from engine.query.model import Bound, Field, JoinInput, OutputColumn, key_id, time_id
 
 NODES_SHOWN_MAX = 8
@@ -32,9 +32,28 @@ def _project(plan: Plan, project: Project) -> Iterator[str]:
     yield f"project {project.id}"
     for output in project.outputs:
         yield f"│    {_output(plan, output)}"
+    if isinstance(project.child, GroupBy):
+        yield from _indent(_group(plan, project.child, project.where), "└─ ", "   ")
+        return
     if project.where:
         yield f"│    where {_readable(plan, project.where)}"
     yield from _indent(_join(plan, project.child), "└─ ", "   ")
+
+
+def _group(plan: Plan, group: GroupBy, where: str | None) -> Iterator[str]:
+    """What is computed, over which rows, in which order."""
+    key = ", ".join(_name(plan, part.name) for part in group.key)
+    time = _name(plan, group.query.time)
+    yield f"group_by {group.id} on {key}, ordered by {time}, then stream and offset"
+    texts = {one.name: _readable(plan, one.expr or "") for one in group.query.arguments}
+    names = {one.argument or "": one.argument or "" for one in group.query.aggregates}
+    texts = {name: _name(plan, text) for name, text in names.items()} | texts
+    for one in group.query.aggregates:
+        yield f"│    {one.id} {one.type} = {called(one, texts)}"
+    if where:
+        yield f"│    where {_readable(plan, where)}"
+    yield f"│    {_count(group.groups, 'group')}: {_placement(group.placement)}"
+    yield from _indent(_exchange(plan, group.child, group.key), "└─ ", "   ")
 
 
 def _output(plan: Plan, output: OutputColumn) -> str:

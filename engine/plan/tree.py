@@ -1,6 +1,6 @@
 """Operators as an immutable tree. Values only: what runs them lives in tick.py and operators/.
 
-    Sink ← Project ← Join ← Exchange ← Scan | Union | Join
+    Sink ← Project ← Join | GroupBy ← Exchange ← Scan | Union | Join
 
 Each stateful operator has groups and a placement (group → node) of its own. A join of more than two
 children is a `multi_join` on one shared key; a join of two within windows, or in a tree, a `window_join`.
@@ -11,7 +11,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from engine.query.model import Bound, Field, JoinInput, OutputColumn, SinkSpec, StreamSpec
+from engine.query.model import (
+    Bound,
+    Field,
+    GroupQuery,
+    JoinInput,
+    OutputColumn,
+    SinkSpec,
+    StreamSpec,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +77,37 @@ class Join:
         return tuple(given for child in self.children for given in inputs_below(child.child))
 
 
+@dataclass(frozen=True, slots=True)
+class GroupBy:
+    """Window functions by key, at the root of a query. `key` is what PARTITION BY names; `query` says what
+    is computed; `delay_us` for how long rows may wait for the watermark."""
+
+    id: str
+    child: Exchange
+    key: tuple[Field, ...]
+    groups: int
+    placement: tuple[int, ...]  # node of each group
+    query: GroupQuery
+    delay_us: int = 0
+
+    @property
+    def children(self) -> tuple[Exchange, ...]:
+        return (self.child,)
+
+    @property
+    def bounds(self) -> tuple[Bound, ...]:
+        """None: what it keeps is a matter of its frames."""
+        return ()
+
+    @property
+    def inputs(self) -> tuple[JoinInput, ...]:
+        """All inputs below, left to right."""
+        return inputs_below(self.child.child)
+
+
+Operator = Join | GroupBy
+
+
 def inputs_below(node: Scan | Union | Join) -> tuple[JoinInput, ...]:
     """The join inputs in a subtree, left to right."""
     return node.inputs if isinstance(node, Join) else (node.input,)
@@ -79,7 +118,7 @@ class Project:
     """Filter and expressions over the joined row."""
 
     id: str
-    child: Join
+    child: Operator
     where: str | None
     outputs: tuple[OutputColumn, ...]
 
@@ -95,13 +134,18 @@ class Plan:
     inputs: tuple[JoinInput, ...] = ()
 
     @property
-    def joins(self) -> tuple[Join, ...]:
+    def operators(self) -> tuple[Operator, ...]:
         """The stateful operators, children before parents."""
         return tuple(_bottom_up(self.root.child))
 
+    @property
+    def joins(self) -> tuple[Join, ...]:
+        """The joins among them."""
+        return tuple(operator for operator in self.operators if isinstance(operator, Join))
 
-def _bottom_up(join: Join) -> Iterator[Join]:
-    for child in join.children:
+
+def _bottom_up(operator: Operator) -> Iterator[Operator]:
+    for child in operator.children:
         if isinstance(child.child, Join):
             yield from _bottom_up(child.child)
-    yield join
+    yield operator

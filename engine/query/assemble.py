@@ -206,4 +206,6 @@ def _output_column(columns: _Columns, output: Output) -> OutputColumn:
     term = output.term
     if term.ref:
         return OutputColumn(output.name, term.type, source=columns.id(term.ref))
+    if term.op == "window":
+        return OutputColumn(output.name, term.type, source=term.value)
     return OutputColumn(output.name, term.type, expr=duck_sql(term, columns.id))

@@ -38,6 +38,7 @@ class Commit:
     nodes: int = 0
     expired: Mapping[Place, Sequence[str]] = field(default_factory=dict)  # before the changes
     seen: Mapping[str, int] = field(default_factory=dict)
+    fronts: Mapping[str, int] = field(default_factory=dict)  # where operators wait for the watermark
 
     def pack(self) -> dict[str, Any]:
         changes = {str(p): [c.kept, [r.pack() for r in c.added]] for p, c in self.changes.items()}
@@ -45,7 +46,7 @@ class Commit:
         return {"version": self.version, "tick": self.tick, "changes": changes, "holds": holds,
                 "staged": dict(self.staged), "stats": dict(self.stats),
                 "placement": {operator: list(owner) for operator, owner in self.placement.items()},
-                "nodes": self.nodes, "seen": dict(self.seen),
+                "nodes": self.nodes, "seen": dict(self.seen), "fronts": dict(self.fronts),
                 "expired": {str(place): list(ids) for place, ids in self.expired.items()}}
 
     @staticmethod
@@ -57,11 +58,12 @@ class Commit:
         holds = tuple(Hold.unpack(h) for h in raw["holds"])
         placement = {operator: tuple(owner) for operator, owner in raw["placement"].items()}
         return Commit(raw["version"], raw["tick"], changes, holds, raw["staged"], raw["stats"], placement,
-                      raw["nodes"], {Place.parse(p): ids for p, ids in raw["expired"].items()}, raw["seen"])
+                      raw["nodes"], {Place.parse(p): ids for p, ids in raw["expired"].items()}, raw["seen"],
+                      raw.get("fronts", {}))
 
     def apply(self, manifest: Manifest) -> Manifest:
         return manifest.without(self.expired).after(tick=self.tick, changes=self.changes, holds=self.holds, placement=self.placement,
-                              nodes=self.nodes, seen=self.seen)
+                              nodes=self.nodes, seen=self.seen, fronts=self.fronts)
 
 
 @dataclass(frozen=True, slots=True)

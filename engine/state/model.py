@@ -127,7 +127,8 @@ class Change:
 class Manifest:
     """The whole state at one version. `tick` is the last Spark batch that is in it, -1 before any.
     `placement` gives the node of each group of an operator, among `nodes` of them; `seen` the greatest
-    event time of each input so far."""
+    event time of each input so far; `fronts` the time before which an operator's results are all out,
+    where it waits for the watermark."""
 
     version: int = 0
     tick: int = -1
@@ -136,6 +137,7 @@ class Manifest:
     placement: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     nodes: int = 0
     seen: Mapping[str, int] = field(default_factory=dict)
+    fronts: Mapping[str, int] = field(default_factory=dict)
 
     def at(self, operator: str, node: int, inputs: int) -> tuple[Runs, ...]:
         """The runs of each of the operator's inputs on one node, oldest first."""
@@ -151,13 +153,14 @@ class Manifest:
         return replace(self, runs=runs)
 
     def after(self, *, tick: int, changes: Mapping[Place, Change], holds: tuple[Hold, ...],
-              placement: Mapping[str, tuple[int, ...]], nodes: int, seen: Mapping[str, int]) -> Manifest:
+              placement: Mapping[str, tuple[int, ...]], nodes: int, seen: Mapping[str, int],
+              fronts: Mapping[str, int]) -> Manifest:
         """The next version. `placement` names the operators whose groups have other nodes from now on."""
         runs = dict(self.runs)
         for place, change in changes.items():
             runs[place] = change.apply(runs.get(place, ()))
         return Manifest(self.version + 1, tick, runs, holds, {**self.placement, **placement}, nodes,
-                        dict(seen))
+                        dict(seen), {**self.fronts, **fronts})
 
     def memory_files(self) -> set[str]:
         return {s.file for run in self._all() for s in run.memory}
@@ -204,6 +207,7 @@ class Manifest:
             "placement": {operator: list(owner) for operator, owner in self.placement.items()},
             "nodes": self.nodes,
             "seen": dict(self.seen),
+            "fronts": dict(self.fronts),
         }
 
     @staticmethod
@@ -211,4 +215,5 @@ class Manifest:
         runs = {Place.parse(p): tuple(Run.unpack(r) for r in rs) for p, rs in raw["runs"].items()}
         holds = tuple(Hold.unpack(h) for h in raw["holds"])
         placement = {operator: tuple(owner) for operator, owner in raw["placement"].items()}
-        return Manifest(raw["version"], raw["tick"], runs, holds, placement, raw["nodes"], raw["seen"])
+        return Manifest(raw["version"], raw["tick"], runs, holds, placement, raw["nodes"], raw["seen"],
+                        raw.get("fronts", {}))

@@ -182,7 +182,7 @@ def test_any_cut_into_ticks_gives_sql_window_functions(
 ) -> None:
     batches = tables([rows for rows, _ in ticks])
     fronts = [0, *(front for _, front in ticks)]
-    grouping = Grouping(1, "ts", ("o",), chosen)
+    grouping = Grouping(1, "ts", ("o",), chosen, wanted=("o",))
     got = run(
         batches, fronts[:-1], grouping, mask, tiers_in(tmp_path_factory.mktemp("state")), rows_max
     )

@@ -26,9 +26,7 @@ def query(sql: str, *, window_s: float | None = None, time: str | None = "ts") -
         for name, text in SCHEMAS.items()
     }
     sink = SinkSpec("noop", "")
-    return analyse(
-        QuerySpec("q", sql, streams, sink, Path("c"), Path("q.toml"), window_s=window_s)
-    )
+    return analyse(QuerySpec("q", sql, streams, sink, Path("c"), Path("q.toml"), window_s=window_s))
 
 
 def refused(sql: str, **more: object) -> str:
@@ -54,7 +52,11 @@ def test_one_stream() -> None:
     assert given.ordered and given.nullable and given.time == "ts" and given.where == "(`v` > 0)"
     assert [f.name for f in given.payload] == ["v"]
     assert [(o.name, o.source or o.expr) for o in found.outputs] == [
-        ("k", "$0"), ("ts", "@a"), ("v", "a.v"), ("m", '"~0"'), ("n", '"~1"'),
+        ("k", "$0"),
+        ("ts", "@a"),
+        ("v", "a.v"),
+        ("m", "~0"),
+        ("n", "~1"),
     ]
 
 
@@ -70,7 +72,9 @@ def test_over_a_join_with_expressions() -> None:
     assert found.group.arguments[0].type == "bigint"
     assert found.group.aggregates[0].argument == found.group.arguments[0].name
     assert found.outputs[1].type == "double"
-    assert all(given.ordered and not given.nullable and given.time == "ts" for given in found.inputs)
+    assert all(
+        given.ordered and not given.nullable and given.time == "ts" for given in found.inputs
+    )
     assert found.where is not None
 
 

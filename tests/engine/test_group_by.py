@@ -1,0 +1,203 @@
+"""Window functions in whole queries on Spark against DuckDB: one stream, joins, unions; ties, nulls, disorder, late
+rows, restarts; what waits for the watermark comes out with later input."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+
+from engine.errors import CheckpointError
+from tests.engine.oracle import Case
+from tests.engine.test_windows import stamps
+
+TIMED = 'time = "ts"\nwatermark = "4 seconds"'
+ROWS = "(PARTITION BY k ORDER BY ts ROWS BETWEEN {} PRECEDING AND CURRENT ROW)"
+RANGE = "(PARTITION BY k ORDER BY ts RANGE BETWEEN INTERVAL {} SECONDS PRECEDING AND CURRENT ROW)"
+ONE = (
+    "SELECT k, ts, id, v, sum(v) OVER w AS s, avg(v) OVER w AS m, count(v) OVER r AS n, min(g) OVER r AS lo, "
+    f"max(d) OVER w AS hi, sum(d) OVER r AS t, stddev(v) OVER w AS sd FROM a WINDOW w AS {ROWS.format(3)}, "
+    f"r AS {RANGE.format(7)}"
+)
+SCHEMA = "ts timestamp, k int, id long, v long, g string, d decimal(9,2)"
+
+
+def table(
+    rng: np.random.Generator, tick: int, rows: int, first: int, *, late: float = 0.0
+) -> pa.Table:
+    """Whole seconds, so that there are ties; up to 4 s of disorder."""
+    seconds = np.floor(tick * 10 + rng.uniform(-4, 10, rows)) - np.where(
+        rng.random(rows) < late, 90, 0
+    )
+    values = rng.integers(-99, 99, rows)
+    return pa.table({
+        "ts": stamps(np.maximum(seconds, 0 if not late else -1000)),
+        "k": pa.array(rng.integers(0, 5, rows).astype(np.int32), mask=rng.random(rows) < 0.1),
+        "id": pa.array(np.arange(first, first + rows)), "v": pa.array(values, mask=rng.random(rows) < 0.1),
+        "g": pa.array(rng.choice(["x", "yy", ""], rows), mask=rng.random(rows) < 0.1),
+        "d": pa.array(values * 7).cast(pa.decimal128(21, 2)).cast(pa.decimal128(9, 2)),
+    })  # fmt: skip
+
+
+def one(root: Path, sql: str = ONE, nodes: int = 2) -> Case:
+    case = Case(root, sql, {"a": SCHEMA}, nodes=nodes, groups=8, stream_extra=TIMED)
+    case.write()
+    return case
+
+
+def plain(sql: str) -> str:
+    """The query for DuckDB: ids break ties among rows, as they rise with the offset; and types are Spark's."""
+    for part in ("ROWS 3 PRECEDING", "ROWS BETWEEN 3 PRECEDING", "ROWS BETWEEN 2 PRECEDING"):
+        sql = sql.replace(f"ORDER BY ts {part}", f"ORDER BY ts, id {part}")
+    return sql
+
+
+def same(case: Case, sql: str, before: str) -> int:
+    """Published results are those of `sql` in DuckDB whose time is before the last watermark; doubles nearly."""
+    con = duckdb.connect()
+    con.execute("SET TimeZone = 'UTC'")
+    con.execute(case.expected(f"CREATE TABLE want AS SELECT * FROM ({plain(sql)}) WHERE {before}"))
+    con.execute(f"CREATE TABLE got AS SELECT * FROM read_parquet('{case.out}/*.parquet')")
+    kinds = {name: kind for name, kind, *_ in con.execute("DESCRIBE got").fetchall()}
+    columns = ", ".join(
+        f"round({name}, 6) AS {name}" if kind == "DOUBLE" else f"CAST({name} AS {kind}) AS {name}"
+        for name, kind in kinds.items()
+    )
+    missing = con.execute(
+        f"SELECT {columns} FROM want EXCEPT ALL SELECT {columns} FROM got"
+    ).fetchall()
+    spurious = con.execute(
+        f"SELECT {columns} FROM got EXCEPT ALL SELECT {columns} FROM want"
+    ).fetchall()
+    assert not missing and not spurious, (
+        f"missing {missing[:5]} ({len(missing)}), spurious {spurious[:5]} ({len(spurious)})"
+    )
+    return int(con.execute("SELECT count(*) FROM got").fetchall()[0][0])
+
+
+FINAL = "ts < (SELECT max(ts) - INTERVAL 4 SECONDS FROM a)"
+
+
+def feed(
+    case: Case, ticks: range, seed: int, rows: int = 60, streams: str = "a", *, late: float = 0.0
+) -> None:
+    for tick in ticks:
+        for number, name in enumerate(streams):
+            rng = np.random.default_rng([seed, tick, number])
+            case.feed(name, tick, table(rng, tick, rows, 1000 * tick, late=late))
+            os.utime(case.root / "data" / name / f"{tick:03d}.parquet", (1_700_000_000 + tick,) * 2)
+
+
+@pytest.mark.parametrize("mask", [(1 << 64) - 1, 0])
+def test_one_stream(spark: SparkSession, tmp_path: Path, mask: int) -> None:
+    case = one(tmp_path)
+    feed(case, range(5), 1)
+    summary = case.run(mask=mask)
+    assert summary.rows_in == 300 and summary.late_rows == summary.null_key_rows == 0
+    assert summary.rows_out == same(case, ONE, FINAL) > 200
+
+
+def test_restarts_go_on_with_what_waited(spark: SparkSession, tmp_path: Path) -> None:
+    case = one(tmp_path, nodes=2)
+    for tick in range(5):
+        feed(case, range(tick, tick + 1), 2)
+        summary = case.run()
+        assert summary.rows_out == same(case, ONE, FINAL)
+    again = Case(tmp_path, ONE, case.schemas, nodes=3, groups=8, stream_extra=TIMED)
+    again.write()
+    feed(again, range(5, 7), 2)
+    again.run()
+    assert same(again, ONE, FINAL) > 350
+
+
+def test_other_frames_are_another_query(spark: SparkSession, tmp_path: Path) -> None:
+    case = one(tmp_path)
+    feed(case, range(1), 3)
+    case.run()
+    other = one(tmp_path, ONE.replace("3 PRECEDING", "4 PRECEDING"))
+    with pytest.raises(CheckpointError, match=r"3 rows before and the row .* → .* 4 rows before"):
+        other.run()
+
+
+def test_late_rows_are_in_no_frame(spark: SparkSession, tmp_path: Path) -> None:
+    case = one(tmp_path)
+    feed(case, range(5), 4, late=0.1)
+    summary = case.run()
+    assert summary.late_rows > 5
+    aside = f"{case.checkpoint}/side/late/a/*.parquet"
+    kept = f"(SELECT * FROM a WHERE id NOT IN (SELECT id FROM read_parquet('{aside}'))) AS a"
+    assert summary.rows_out == same(case, ONE.replace("FROM a ", f"FROM {kept} "), FINAL) > 150
+
+
+def test_filters_and_expressions(spark: SparkSession, tmp_path: Path) -> None:
+    sql = (
+        "SELECT k, ts, id, v - avg(v * 2) OVER w AS off, coalesce(sum(v + id) OVER w, 0) AS s, count(*) OVER w AS n FROM a "
+        f"WHERE v > -50 AND k IS NOT NULL WINDOW w AS {ROWS.format(2)}"
+    )
+    case = one(tmp_path, sql)
+    feed(case, range(4), 5)
+    case.run()
+    assert (
+        same(
+            case,
+            sql,
+            "ts < (SELECT max(ts) - INTERVAL 4 SECONDS FROM a WHERE v > -50 AND k IS NOT NULL)",
+        )
+        > 80
+    )
+
+
+JOIN = (
+    "SELECT a.k AS k, a.ts AS ts, a.id AS i, b.id AS j, sum(a.v + b.v) OVER (PARTITION BY {key} ORDER BY a.ts "
+    "RANGE BETWEEN INTERVAL 6 SECONDS PRECEDING AND CURRENT ROW) AS s, count(*) OVER (PARTITION BY {key} ORDER BY "
+    "{order} ROWS BETWEEN 4 PRECEDING AND CURRENT ROW) AS n, min(b.id) OVER (PARTITION BY {key} ORDER BY {order} "
+    "ROWS BETWEEN 4 PRECEDING AND CURRENT ROW) AS lo FROM a JOIN b ON a.k = b.k AND b.ts BETWEEN "
+    "a.ts - INTERVAL 3 SECONDS AND a.ts + INTERVAL 2 SECONDS WHERE a.v < b.v + 60"
+)
+
+
+@pytest.mark.parametrize("key", ["a.k", "b.g"])
+def test_over_a_join(spark: SparkSession, tmp_path: Path, key: str) -> None:
+    """Once on the key of the join (fused), once on another (one more exchange; null is a key)."""
+    case = Case(
+        tmp_path,
+        JOIN.format(key=key, order="a.ts"),
+        {"a": SCHEMA, "b": SCHEMA},
+        groups=8,
+        stream_extra=TIMED,
+    )
+    case.write()
+    feed(case, range(3), 6, rows=40, streams="ab")
+    case.run()
+    feed(case, range(3, 5), 6, rows=40, streams="ab")
+    case.run()
+    final = "ts < least((SELECT max(ts) FROM a), (SELECT max(ts) FROM b) - INTERVAL 2 SECONDS) - INTERVAL 4 SECONDS"
+    order = "a.ts, a.id, b.ts, b.id"
+    assert same(case, JOIN.format(key=key, order=order), final) > 100
+
+
+def test_union_all_orders_ties_by_stream(spark: SparkSession, tmp_path: Path) -> None:
+    sql = (
+        "SELECT k, ts, id, u, sum(u) OVER (PARTITION BY k ORDER BY ts ROWS BETWEEN 3 PRECEDING AND CURRENT ROW) AS s "
+        "FROM (SELECT k, ts, id, id AS u FROM a UNION ALL SELECT k, ts, id, -id FROM b) x"
+    )
+    case = Case(tmp_path, sql, {"a": SCHEMA, "b": SCHEMA}, groups=8, stream_extra=TIMED)
+    case.write()
+    feed(case, range(4), 7, rows=40, streams="ab")
+    case.run()
+    least = "least((SELECT max(ts) FROM a), (SELECT max(ts) FROM b)) - INTERVAL 4 SECONDS"
+    ranked = sql.replace("ORDER BY ts ROWS", "ORDER BY ts, o, id ROWS").replace(
+        "id AS u FROM a", "id AS u, 0 AS o FROM a"
+    )
+    assert same(case, ranked.replace("-id FROM b", "-id, 1 FROM b"), f"ts < {least}") > 200
+
+
+def test_state_is_trimmed(spark: SparkSession, tmp_path: Path) -> None:
+    case = one(tmp_path)
+    feed(case, range(12), 8, rows=200)
+    assert case.run().state_bytes < 400_000
