@@ -32,7 +32,8 @@ def ranked(
     outlook: Outlook, limits: Limits, breadth: Breadth | None = None, *, hold: bool = False
 ) -> list[Priced]:
     """One priced option per kind and nodes, each at its best amount; best first, nothing among them."""
-    ranges = list(_ranges(outlook, limits, breadth or Breadth(), hold))
+    found = _ranges(outlook, limits, breadth or Breadth())
+    ranges = [(key, most) for key, most in found if most > 0]
     best: dict[tuple[Kind, int, int], Priced] = {}
     spans = {key: (0.0, most) for key, most in ranges}
     for turn in range(ROUNDS):
@@ -63,7 +64,7 @@ def _around(amount: float, step: float, most: float) -> tuple[float, float]:
 
 
 def _ranges(
-    outlook: Outlook, limits: Limits, breadth: Breadth, hold: bool
+    outlook: Outlook, limits: Limits, breadth: Breadth
 ) -> Iterable[tuple[tuple[Kind, int, int], float]]:
     """Kind and nodes, and the most bytes that could be taken."""
     snapshot, nothing = outlook.snapshot, outlook.nothing.row_s

@@ -15,7 +15,7 @@ from control.limits import Limits
 from control.parameters import choice, number, whole
 from control.plans import Plan, Reason, Spill, Topic, spill_of
 from control.policies import victims
-from control.snapshot import ClusterSnapshot, Longs
+from control.snapshot import ClusterSnapshot, Doubles, Longs
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class LocalSpill:
         full = self.overflowing(snapshot)
         if not self.spill_percent or not len(full):
             return Plan.nothing(self._why_not(), self._usage(snapshot))
-        steps = [step for node in full.tolist() if (step := self.spill(snapshot, node)) is not None]
+        steps = self.spills(snapshot, full)
         if not steps:
             return Plan.nothing(
                 "every group on the nodes over the threshold is in flight or already on disk",
@@ -67,22 +67,26 @@ class LocalSpill:
         over = nodes.alive & (nodes.memory_bytes > self.threshold * nodes.budget_bytes)
         return np.flatnonzero(over)
 
-    def amount(self, snapshot: ClusterSnapshot, node: int) -> float:
-        """k % of the node's memory, more if that would not bring it under the threshold."""
+    def amounts(self, snapshot: ClusterSnapshot) -> Doubles:
+        """By node: k % of its memory, more if that would not bring it under the threshold."""
         nodes = snapshot.nodes
-        memory = float(nodes.memory_bytes[node])
-        return max(
-            memory * self.spill_percent / 100,
-            memory - self.threshold * float(nodes.budget_bytes[node]),
-        )
+        over = nodes.memory_bytes - self.threshold * nodes.budget_bytes
+        return np.maximum(nodes.memory_bytes * self.spill_percent / 100, over)
 
-    def spill(self, snapshot: ClusterSnapshot, node: int) -> Spill | None:
-        """What one node would spill now; None when it has nothing to spill."""
-        ordered = self.ordered(snapshot, snapshot.on(node))
-        chosen = victims.covering(
-            ordered, snapshot.groups.memory_bytes, self.amount(snapshot, node)
+    def spills(self, snapshot: ClusterSnapshot, full: Longs) -> list[Spill]:
+        """What these nodes would spill now; a node with nothing to spill has no step."""
+        groups = snapshot.groups
+        rows = np.flatnonzero(np.isin(groups.owner, full))
+        chosen = victims.covering_each(
+            self.ordered(snapshot, rows), groups.owner, groups.memory_bytes, self.amounts(snapshot)
         )
-        return spill_of(snapshot, chosen, node) if len(chosen) else None
+        owner = groups.owner[chosen]
+        cuts = np.flatnonzero(owner[1:] != owner[:-1]) + 1
+        return [
+            spill_of(snapshot, some, int(groups.owner[some[0]]))
+            for some in np.split(chosen, cuts)
+            if len(some)
+        ]
 
     def ordered(self, snapshot: ClusterSnapshot, rows: Longs) -> Longs:
         rows = victims.spillable(snapshot, rows)
@@ -113,7 +117,7 @@ class LocalSpill:
             Topic.CHOSEN,
             f"node {step.node} spills {count} groups, inactive first, then {self.victim}",
             bytes=step.bytes,
-            wanted_bytes=self.amount(snapshot, step.node),
+            wanted_bytes=float(self.amounts(snapshot)[step.node]),
             groups=count,
             candidates=len(victims.spillable(snapshot, snapshot.on(step.node))),
         )

@@ -101,3 +101,15 @@ def covering(ordered: Longs, sizes: Longs, amount: float) -> Longs:
         return ordered[:0]
     reached = np.cumsum(sizes[ordered])
     return ordered[: int(np.searchsorted(reached, amount)) + 1]
+
+
+def covering_each(ordered: Longs, node: Longs, sizes: Longs, amount: Doubles) -> Longs:
+    """`covering` on many nodes at once: `amount` by node; `node` and `sizes` by row of the snapshot."""
+    ordered = ordered[np.argsort(node[ordered], kind="stable")]
+    if not len(ordered):
+        return ordered
+    size, home = sizes[ordered], node[ordered]
+    running = np.cumsum(size) - size
+    start = np.flatnonzero(np.r_[True, home[1:] != home[:-1]])
+    before = running - np.repeat(running[start], np.diff(np.r_[start, len(ordered)]))
+    return ordered[before < amount[home]]
