@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from engine.plan.fingerprint import called, columns, span
+from engine.plan.fingerprint import called, columns, scans, span
 from engine.plan.tree import Exchange, GroupBy, Join, Plan, Project, Scan, Union, inputs_below
+from engine.query.formats import place, promise
 from engine.query.model import Bound, Field, JoinInput, OutputColumn, key_id, time_id
 
 NODES_SHOWN_MAX = 8
@@ -18,8 +19,10 @@ def render(plan: Plan) -> str:
 
 
 def _lines(plan: Plan) -> Iterator[str]:
-    yield f"query {plan.name}: {_count(plan.nodes, 'node')}"
-    yield f"└─ sink {plan.sink.format} {plan.sink.path}".rstrip()
+    streams = {scan.stream.name: scan.stream for scan in scans(plan.root.child)}
+    promised = promise(streams.values(), plan.sink)
+    yield f"query {plan.name}: {_count(plan.nodes, 'node')}, {promised}"
+    yield f"└─ sink {plan.sink.format} {place(plan.sink)}".rstrip()
     yield from _indent(_project(plan, plan.root), "   └─ ", "      ")
 
 
@@ -162,7 +165,8 @@ def _union(union: Union) -> Iterator[str]:
 def _scan(scan: Scan) -> Iterator[str]:
     stream, given = scan.stream, scan.input
     named = given.alias if given.alias == stream.name else f"{stream.name} as {given.alias}"
-    yield f"scan {named}: {stream.format} {stream.path}".rstrip()
+    messages = f", {stream.value_format} messages" if stream.value_format else ""
+    yield f"scan {named}: {stream.format} {place(stream)}".rstrip() + messages
     yield f"     columns {_columns(given)}"
     if given.where:
         yield f"     filter {given.where}"

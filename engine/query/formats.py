@@ -219,6 +219,20 @@ def source_guarantee(stream: StreamSpec) -> str:
     return SOURCES[stream.format].guarantee if stream.format in SOURCES else EXACTLY_ONCE
 
 
+def place(of: StreamSpec | SinkSpec) -> str:
+    """Where it is, for people: a path, an address, topics; never a secret."""
+    options = {name.lower(): text for name, text in of.options.items()}
+    if of.format == "socket":
+        return f"{options.get('host')}:{options.get('port')}"
+    if of.format == "kafka":
+        names = ("subscribe", "subscribepattern", "assign", "topic")
+        topics = next((options[name] for name in names if name in options), "")
+        return f"{topics} at {options.get('kafka.bootstrap.servers')}".strip()
+    if of.format == "jdbc":
+        return options.get("dbtable", "")
+    return of.path
+
+
 def promise(streams: Iterable[StreamSpec], sink: SinkSpec) -> str:
     """What is promised of a whole query, and by whom it is less than exactly once."""
     less = [

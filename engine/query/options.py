@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from engine.query.formats import MESSAGES, REFUSED, VALUE_FORMATS, Format
@@ -71,7 +71,7 @@ def read_options(
     found: dict[str, str] = {}
     hidden: list[str] = []
     options = table.table("options")
-    for name, value in options.values.items():
+    for name, value in _flat(options.values):
         spelled = name if allowed is None else _spelled(options, name, allowed)
         if spelled in found:
             raise options.error("is given twice", name)
@@ -134,10 +134,6 @@ def _checked(options: Table, name: str, text: str, folder: Path) -> str:
 
 
 def _text(options: Table, name: str, value: object) -> str:
-    if isinstance(value, dict):  # kafka.bootstrap.servers without quotes is a table in TOML
-        raise options.error(
-            "is a table", name, f'names with dots need quotes: "{_dotted(name, value)}" = …'
-        )
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, str | int | float):
@@ -145,8 +141,10 @@ def _text(options: Table, name: str, value: object) -> str:
     raise options.error("must be a text, a number or a boolean", name)
 
 
-def _dotted(name: str, value: object) -> str:
-    while isinstance(value, dict) and value:
-        key, value = next(iter(value.items()))
-        name = f"{name}.{key}"
-    return name
+def _flat(values: Mapping[str, object], before: str = "") -> Iterator[tuple[str, object]]:
+    """TOML reads kafka.bootstrap.servers without quotes as tables within tables."""
+    for key, value in values.items():
+        if isinstance(value, dict) and value:
+            yield from _flat(value, f"{before}{key}.")
+        else:
+            yield before + key, value

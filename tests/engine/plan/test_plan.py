@@ -81,7 +81,7 @@ def test_render() -> None:
     assert (
         render(plan())
         == """\
-query q: 2 nodes
+query q: 2 nodes, exactly once
 └─ sink parquet /out
    └─ project project-1
       │    k bigint = a.k
