@@ -1,0 +1,1 @@
+"""Tests of control/: properties first, then tables and worked examples. No Spark."""
