@@ -14,10 +14,13 @@ import shutil
 import tempfile
 import time
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from engine.errors import StateError
+from engine.state.hosts import SHARED
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -97,6 +100,17 @@ def ship_engine(context: Any) -> None:
     context.addPyFile(str(folder / SHIPPED))
 
 
+def check_seen(written: Iterable[tuple[str, int]]) -> None:
+    """Can the driver see what tasks say they wrote? Before it counts: folders that are not shared."""
+    for path, size in written:
+        have = os.path.getsize(path) if os.path.exists(path) else -1
+        if have != size:
+            what = "is not there" if have < 0 else f"has {have} bytes instead of {size}"
+            raise StateError(
+                f"a file that a worker wrote {what} on the driver's host", where=path, hint=SHARED
+            )
+
+
 def executors(spark: SparkSession) -> int:
     """How many executors are up."""
     context: Any = spark.sparkContext
@@ -119,6 +133,6 @@ def wait_for_executors(spark: SparkSession) -> int:
 
 def _wanted(spark: SparkSession) -> int | None:
     """How many executors there will be, where it is known."""
-    found = re.match(r"local-cluster\[\s*(\d+)", spark.sparkContext.master)
+    found = re.match(r"local-cluster\[\s*(\d+)", spark.sparkContext.master or "")
     text = found[1] if found else spark.sparkContext.getConf().get("spark.executor.instances")
     return int(text) if text else None

@@ -118,6 +118,7 @@ def start_session(
 ) -> SparkSession:
     """A session for our ticks. Spark's words ≥ WARN go to `<log_dir>/spark.log`; without
     `log_dir` to stderr. An active session of this process is used as it is."""
+    from py4j.protocol import Py4JError
     from pyspark import SparkContext
     from pyspark.conf import SparkConf
     from pyspark.errors import PySparkException
@@ -136,7 +137,7 @@ def start_session(
         try:
             _launch(conf, log)
             session = SparkSession.builder.config(conf=conf).getOrCreate()
-        except (PySparkException, ValueError) as error:
+        except (PySparkException, Py4JError, ValueError) as error:
             raise _no_start(error, log, extra) from error
     if cluster.is_cluster(master):
         cluster.ship_engine(session.sparkContext)

@@ -45,10 +45,14 @@ def prepare(checkpoint: Path, mem_dir: Path, need_bytes: int) -> Folders:
 
 def memory_folder(base: Path, owner: str, host: str = "") -> Path:
     """The memory folder of the checkpoint `owner`, made private. `host` tells hosts apart that share `base`."""
-    name = _PREFIX + hashlib.sha256(owner.encode()).hexdigest()[:12] + (f"@{host}" if host else "")
-    memory = _private(base / name)
+    memory = _private(base / name(owner, host))
     (memory / _OWNER).write_text(owner)
     return memory
+
+
+def name(owner: str, host: str = "") -> str:
+    """What the memory folder of the checkpoint `owner` is called."""
+    return _PREFIX + hashlib.sha256(owner.encode()).hexdigest()[:12] + (f"@{host}" if host else "")
 
 
 def release(folders: Folders) -> None:

@@ -7,18 +7,23 @@ is the manifest's business; a file that is missing is fetched by files.py.
 from __future__ import annotations
 
 import os
+import shutil
 import socket
 import tempfile
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Protocol
+
+import pyarrow as pa
 
 from engine.errors import StateError
 from engine.state import files, folders
 from engine.state.files import Tiers
 from engine.state.model import Runs
+
+SHARED = "On a cluster, checkpoint, sink and sources must be folders that the driver and all workers share."
 
 
 class Live(Protocol):
@@ -32,7 +37,11 @@ class Live(Protocol):
 
 def host() -> str:
     """This host's name: Spark's for it if it was given one, so that hosts on one machine are told apart."""
-    name = os.environ.get("SPARK_LOCAL_HOSTNAME") or os.environ.get("SPARK_LOCAL_IP") or socket.gethostname()
+    name = (
+        os.environ.get("SPARK_LOCAL_HOSTNAME")
+        or os.environ.get("SPARK_LOCAL_IP")
+        or socket.gethostname()
+    )
     return name.replace(os.sep, "_")
 
 
@@ -49,19 +58,43 @@ def _parent(pid: int) -> int:
         return 0
 
 
-@lru_cache(maxsize=64)
 def here(tiers: Tiers) -> Tiers:
     """The tiers with this host's memory folder, which is made if need be."""
     if not tiers.owner:
         return tiers
-    if not os.access(tiers.durable, os.W_OK | os.X_OK):
-        raise StateError(f"the checkpoint cannot be written on host {host()}", where=tiers.durable,
-                         hint="On a cluster, checkpoint and sink must be folders that the driver and all workers share.")
+    mine = _mine(tiers)
+    if not os.path.isdir(mine.memory):
+        if not os.access(tiers.durable, os.W_OK | os.X_OK):
+            raise StateError(
+                f"the checkpoint cannot be written on host {host()}",
+                where=tiers.durable,
+                hint=SHARED,
+            )
+        base = Path(mine.memory).parent
+        folders.clear_orphans(base)
+        folders.memory_folder(base, tiers.owner, host())
+    return mine
+
+
+@lru_cache(maxsize=64)
+def _mine(tiers: Tiers) -> Tiers:
     base = Path(tiers.memory)
     if folders.shortage(base, 0):
         base = Path(os.environ.get("SPARK_LOCAL_DIRS", "").split(",")[0] or tempfile.gettempdir())
-    folders.clear_orphans(base)
-    return replace(tiers, memory=str(folders.memory_folder(base, tiers.owner, host())), owner="")
+    return replace(tiers, memory=str(base / folders.name(tiers.owner, host())), owner="")
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """Gives the memory of the host that it runs on back, at an orderly end: the checkpoint has it all.
+    A function for Spark to map over each node's partition."""
+
+    tiers: Tiers
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            shutil.rmtree(_mine(self.tiers).memory, ignore_errors=True)
+            yield batch.select(["node"])
 
 
 def tidy(tiers: Tiers, live: Live) -> int:
@@ -69,5 +102,7 @@ def tidy(tiers: Tiers, live: Live) -> int:
     that did not count. Files of the running tick stay, whoever writes them; so do copies being made."""
     if not tiers.owner:
         return 0
-    keep = {s.file for sides in live.runs.values() for runs in sides for run in runs for s in run.memory}
+    keep = {
+        s.file for sides in live.runs.values() for runs in sides for run in runs for s in run.memory
+    }
     return files.sweep(Path(here(tiers).memory), keep, version=live.version - 1, parts=False)

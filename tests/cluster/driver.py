@@ -1,0 +1,36 @@
+"""A process that runs a query on a cluster and tells of every tick on stdout: `driver.py QUERY MASTER`.
+
+A line per commit: `{"version": …, "nodes": [[executor, fetched], …]}`; at the end `{"done": summary}`.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+from engine.query.file import read_query
+from engine.reports import TickReport
+from engine.runner import run
+from engine.settings import Settings
+
+
+class Tell:
+    """A port that prints."""
+
+    def publish(self, report: TickReport) -> None:
+        nodes = [[n.executor, n.fetched] for n in report.nodes]
+        print(
+            json.dumps({"version": report.version, "seconds": report.seconds, "nodes": nodes}),
+            flush=True,
+        )
+
+
+if __name__ == "__main__":
+    file, master = Path(sys.argv[1]), sys.argv[2]
+    summary = run(
+        read_query(file), once=True, master=master, settings=Settings.load({}), ports=[Tell()]
+    )
+    print(json.dumps({"done": json.loads(summary.to_json())}), flush=True)
