@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 
 from engine.errors import SpillwayError
+from engine.plan.build import build_plan
+from engine.plan.show import render
 from engine.query.ddl import parse_schema
 from engine.query.model import Aggregate, Field, Frame, JoinQuery, QuerySpec, SinkSpec, StreamSpec
 from engine.query.sql import analyse
@@ -161,3 +163,19 @@ def test_a_stream_without_time() -> None:
 
 def test_the_example_of_a_window_is_one() -> None:
     assert query(f"SELECT count(*) OVER {W} AS r FROM a").group is not None
+
+
+def test_the_plan_shows_what_is_computed() -> None:
+    sql = f"SELECT k, avg(v) OVER {W} AS m, sum(v + 1) OVER {W} AS s FROM a WHERE v > 0"
+    streams = {"a": StreamSpec("a", "parquet", "/a", parse_schema(SCHEMAS["a"]), "ts", 5.0)}
+    spec = QuerySpec(
+        "q", sql, streams, SinkSpec("parquet", "/o"), Path("c"), Path("q.toml"), groups=4
+    )
+    shown = render(build_plan(spec, analyse(spec)))
+    for line in (
+        "group_by group-1 on a.k, ordered by a.ts, then stream and offset",
+        "~0 double = avg(a.v) over 9 rows before and the row",
+        "4 groups: node 0 has 2, node 1 has 2",
+        "m double = ~0",
+    ):
+        assert line in shown, shown
