@@ -171,10 +171,10 @@ class _NodeStep:
 
     def _join(self, deltas: Sequence[pa.RecordBatch | None]) -> int:
         """Each input's delta against the others' runs, and the deltas of the inputs before it."""
-        if not any(deltas):
-            return 0
         runs = self.plan.runs.get(self.node, ((),) * len(deltas))
         views = [[files.view(run, self.plan.tiers) for run in mine] for mine in runs]
+        if not any(deltas):
+            return 0  # the state is in memory now, which is what a start is after
         writer = ResultWriter(self.plan.sink, self.plan.version, self.node, self.plan.result_schema,
                               compression=self.plan.compression)
         project = _Projection(self.plan)

@@ -7,8 +7,10 @@ between triggers held rows are let in, so that they do not wait for input that m
 from __future__ import annotations
 
 import json
+import os
 import re
 import signal
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -16,13 +18,14 @@ from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
 
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
 from engine import exchange, lock
 from engine.admission import drain
-from engine.errors import CheckpointError, SinkError, SourceError, SpillwayError, decode
+from engine.errors import CheckpointError, SourceError, SpillwayError, StateError, decode
 from engine.hashing import FULL_MASK
 from engine.pacing import Pacing
 from engine.plan.build import build_plan
@@ -35,6 +38,7 @@ from engine.reports import ReportPort
 from engine.session import start_session, tokens
 from engine.settings import Settings
 from engine.sinks import open_sink, side_directory
+from engine.sources.native import local_path
 from engine.state import folders, replay
 from engine.state.commits import CommitLog
 from engine.state.files import Tiers
@@ -94,7 +98,7 @@ class QueryRun:
                 self._ready = time.perf_counter() - begun
                 progress = self._stream(spark, ticker)
             except (PySparkException, Py4JError) as error:
-                raise explain(error) from error
+                raise explain(error, self.spec.checkpoint) from error
         return self._summary(ticker, progress)
 
     def _claim(self) -> CommitLog:
@@ -250,18 +254,20 @@ def _progress(stream: StreamingQuery) -> list[dict[str, Any]]:
     return [json.loads(p.json) for p in stream.recentProgress]
 
 
-def explain(error: Exception) -> SpillwayError:
+def explain(error: Exception, checkpoint: Path) -> SpillwayError:
     """A failure inside Spark as the error that a user can act on, where we know it."""
     text = str(error)
     ours = decode(text)
     if ours is not None:
         return ours
-    unreadable = re.search(r"(?:error while reading file|Could not read.*file) '?([^\s']+?)'?[\s.]", text)
+    unreadable = re.search(r"(?:[Ee]rror while reading file|Could not read.*file) '?([^\s']+?)'?\.?(?:\s|$)", text)
     if unreadable:
-        return SourceError("this file of the source cannot be read", where=unreadable.group(1),
-                           hint="Repair or remove it, then start again: nothing is lost.")
+        return SourceError("this file of the source cannot be read", where=unquote(local_path(unreadable.group(1))),
+                           hint="Repair, replace or remove it, then start again: nothing is lost.")
     if "No space left on device" in text:
-        return SinkError("no space left on device", hint="Free some space, then start again: nothing is lost.")
+        places = f"{checkpoint / 'spark'} or {os.environ.get('SPARK_LOCAL_DIRS') or tempfile.gettempdir()}"
+        return StateError("no space left on device for Spark's own files", where=places,
+                          hint="Free some space, then start again: nothing is lost.")
     return SpillwayError("the query failed: " + text.strip().split("\n")[0][:500],
                          hint="Spark's own words are in the log; state is as it was at the last commit.")
 
