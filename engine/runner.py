@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
-from py4j.protocol import Py4JError
+from py4j.protocol import Py4JError, Py4JNetworkError
 from pyspark.errors import PySparkException
 
 from engine import exchange, lock
@@ -41,7 +41,7 @@ from engine.sinks import open_sink, side_directory
 from engine.sources.native import local_path
 from engine.state import folders, replay
 from engine.state.commits import CommitLog
-from engine.state.files import Tiers
+from engine.state.files import Tiers, write_error
 from engine.tick import Setup, Ticker
 
 if TYPE_CHECKING:
@@ -97,8 +97,14 @@ class QueryRun:
                 ticker.recover()
                 self._ready = time.perf_counter() - begun
                 progress = self._stream(spark, ticker)
+            except (Py4JNetworkError, ConnectionError) as error:
+                raise SpillwayError("Spark's JVM has gone away", hint=f"Its last words are in {self._log_dir()}/spark.log; "
+                                    "if memory ran out, try another driver_memory (a setting). State is as it was at "
+                                    "the last commit: start again to resume.") from error
             except (PySparkException, Py4JError) as error:
                 raise explain(error, self.spec.checkpoint) from error
+            except OSError as error:
+                raise write_error(str(error.filename or self.spec.checkpoint), error) from error
         return self._summary(ticker, progress)
 
     def _claim(self) -> CommitLog:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import shutil
@@ -35,10 +36,19 @@ def prepare(checkpoint: Path, mem_dir: Path, need_bytes: int) -> Folders:
     if not os.access(durable, os.W_OK | os.X_OK):
         raise CheckpointError("the checkpoint cannot be written", where=str(durable),
                               hint="Give this user write permission, or choose another checkpoint.")
-    warning = _shortage(mem_dir, need_bytes)
-    base = checkpoint / "memory" if warning else mem_dir
     name = f"spillway-{os.getuid()}-{hashlib.sha256(str(checkpoint.resolve()).encode()).hexdigest()[:12]}"
+    warning = _shortage(mem_dir, max(0, need_bytes - _bytes_in(mem_dir / name)))
+    if warning:
+        shutil.rmtree(mem_dir / name, ignore_errors=True)  # an earlier run's, and short of space as it is
+    base = checkpoint / "memory" if warning else mem_dir
     return Folders(_private(base / name), durable, warning)
+
+
+def _bytes_in(folder: Path) -> int:
+    """What an earlier run of this query left there: it counts towards what the query needs."""
+    with contextlib.suppress(OSError):
+        return sum(entry.stat(follow_symlinks=False).st_size for entry in os.scandir(folder))
+    return 0
 
 
 def _shortage(mem_dir: Path, need_bytes: int) -> str:

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
 from engine import exchange
+from engine import tick as tick_module
 from engine.columns import row_bytes
 from engine.exchange import Layout, Pack, routing_of, unpack
 from engine.hashing import group_offsets, hash_keys
@@ -74,7 +75,11 @@ def agree(case: Case, report: TickReport) -> None:
     assert durable == sum(p.stat().st_size for p in (case.checkpoint / "state").iterdir())
 
 
-def test_reports_are_what_is_in_the_files(spark: SparkSession, tmp_path: Path) -> None:
+def test_reports_are_what_is_in_the_files(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Restarts go on from snapshots and from commits after them."""
+    monkeypatch.setattr(tick_module, "SNAPSHOT_EVERY", 3)
     case = Case(
         tmp_path,
         "SELECT a.k, a.v, b.w FROM a JOIN b ON a.k = b.k",
@@ -103,6 +108,7 @@ def test_reports_are_what_is_in_the_files(spark: SparkSession, tmp_path: Path) -
             assert (groups.rows_in.sum(), groups.rows_out.sum()) == (rows_in, summary.rows_out)
             assert summary.rows_out == case.check()
             assert summary.state_bytes == kept.reports[-1].memory_bytes
+    assert list((case.checkpoint / "commits").glob("snapshot-*"))
     assert groups.last_insert_tick.max() == kept.reports[-1].version
 
 

@@ -10,6 +10,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -436,7 +437,30 @@ def test_no_java(tmp_path: Path) -> None:
     assert done.stdout == ""
 
 
-# -- Ctrl-C ------------------------------------------------------------------------------------------
+# -- a run in real time that ends early ------------------------------------------------------------------------------------------
+
+
+def start(case: Case) -> subprocess.Popen[str]:
+    """A run in real time, in a process of its own."""
+    options = ["--set", "progress=off", "query", "run", str(case.file)]
+    command = [sys.executable, str(ROOT / "run.py"), *options]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def after_commits(case: Case, process: subprocess.Popen[str], count: int) -> None:
+    wait = threading.Event()
+    while (
+        len(list((case.checkpoint / "commits").glob("commit-*"))) < count and process.poll() is None
+    ):
+        wait.wait(0.02)
+
+
+def end(process: subprocess.Popen[str]) -> None:
+    """Whatever is left of it, by pid."""
+    if process.poll() is None:
+        for child in (*psutil.Process(process.pid).children(recursive=True), process):
+            child.kill()
+        process.communicate()
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -445,27 +469,13 @@ def test_ctrl_c_in_the_middle_and_going_on(
 ) -> None:
     """In real time, with ticks one after the other; stopped once; then all is there once."""
     case = make(tmp_path, 16)
-    command = [
-        sys.executable,
-        str(ROOT / "run.py"),
-        "--set",
-        "progress=off",
-        "query",
-        "run",
-        str(case.file),
-    ]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    process = start(case)
     try:
-        log = case.checkpoint / "commits"
-        while len(list(log.glob("commit-*"))) < 4 and process.poll() is None:
-            os.sched_yield()
+        after_commits(case, process, 4)
         process.send_signal(number)
         out, err = process.communicate(timeout=30)
     finally:
-        for child in (
-            (*psutil.Process(process.pid).children(True), process) if process.poll() is None else ()
-        ):
-            child.kill()
+        end(process)
     assert process.returncode == 0, err
     assert "stopped; start again to resume" in err and "Traceback" not in err and "rror" not in err
     assert out == ""
@@ -477,3 +487,24 @@ def test_ctrl_c_in_the_middle_and_going_on(
         pq.read_table(path)["k"].drop_null().length()
         for path in (tmp_path / "data").rglob("*.parquet")
     )
+
+
+def test_a_jvm_that_dies(spark: SparkSession, tmp_path: Path) -> None:
+    """Killed by the kernel for want of memory, say: one message, and going on is exact."""
+    case = make(tmp_path, 16)
+    process = start(case)
+    try:
+        after_commits(case, process, 3)
+        for child in psutil.Process(process.pid).children(recursive=True):
+            if child.name() == "java":
+                child.kill()
+        _, err = process.communicate(timeout=60)
+    finally:
+        end(process)
+    assert process.returncode == 2, err
+    *_, message = err.split("error: ")  # PySpark's own threads say something before
+    assert "Spark's JVM has gone away" in message and "spark.log" in message
+    assert "Traceback" not in message, err
+    nothing_uncommitted(case)
+    case.run()
+    case.check()
