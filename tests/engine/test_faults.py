@@ -4,137 +4,37 @@ as it was, and once it is put right the results are exact. All through the comma
 
 from __future__ import annotations
 
-import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-import duckdb
-import numpy as np
 import psutil
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-import run as command_line
-from engine import lock
-from engine.state import commits, folders
-from engine.state.commits import CommitLog
-from engine.state.model import FORMAT_VERSION, Manifest
+from engine.state import folders
+from tests.engine.faulty import (
+    ROOT,
+    SQL,
+    Shell,
+    grow,
+    make,
+    manifest,
+    nothing_uncommitted,
+    small_disk,
+    source,
+)
 from tests.engine.oracle import Case
-
-ROOT = Path(command_line.__file__).parent
-SQL = "SELECT a.k, a.t AS ta, a.v AS va, b.t AS tb FROM a JOIN b ON a.k = b.k"
-SCHEMAS = {"a": "k long, t long, v long", "b": "k long, t long, v long"}
-TICKS = 4
-
-
-def table(seed: int, tick: int, rows: int = 400) -> pa.Table:
-    rng = np.random.default_rng((seed, tick))
-    keys = pa.array(rng.integers(0, 300 + rows // 2, rows), mask=rng.random(rows) < 0.01)
-    return pa.table({"k": keys, "t": np.full(rows, tick), "v": rng.integers(0, 2**60, rows)})
-
-
-def make(root: Path, ticks: int = TICKS, rows: int = 400, **more: object) -> Case:
-    case = Case(root, SQL, SCHEMAS, **more)  # type: ignore[arg-type]
-    case.write()
-    feed(case, range(ticks), rows)
-    return case
-
-
-def feed(case: Case, ticks: range, rows: int = 400) -> None:
-    for tick in ticks:
-        for seed, stream in enumerate("ab"):
-            case.feed(stream, tick, table(seed, tick, rows))
-            os.utime(source(case, stream, tick), (10**9 + tick, 10**9 + tick))
-
-
-def source(case: Case, stream: str, tick: int) -> Path:
-    return case.root / "data" / stream / f"{tick:03d}.parquet"
-
-
-def manifest(case: Case) -> Manifest:
-    return CommitLog(case.checkpoint / "commits").recover().manifest
-
-
-class Shell:
-    """The command line in this process, whose Spark session it uses."""
-
-    def __init__(self, capsys: pytest.CaptureFixture[str]) -> None:
-        self.capsys = capsys
-
-    def __call__(
-        self, case: Case, *options: str, settings: tuple[str, ...] = ()
-    ) -> tuple[int, str]:
-        flags = [part for item in ("progress=off", *settings) for part in ("--set", item)]
-        code = command_line.main([*flags, "query", "run", str(case.file), "--once", *options])
-        said = self.capsys.readouterr()
-        assert "Traceback" not in said.err
-        assert code == 2 or json.loads(said.out)["query"] == "case"
-        return code, said.err
-
-    def refused(self, case: Case, *words: str, options: tuple[str, ...] = ()) -> str:
-        """It ends with 2, says all of the words, and has committed nothing that it did not before."""
-        before = manifest(case) if (case.checkpoint / "commits").is_dir() else None
-        code, err = self(case, *options)
-        assert code == 2, err
-        message = err[err.index("error: ") :]
-        for word in words:
-            assert word in message, message
-        if before is not None and before.version:
-            assert manifest(case) == before
-        return message
-
-    def goes_on(self, case: Case, *options: str) -> None:
-        code, err = self(case, *options)
-        assert code == 0, err
-        case.check()
 
 
 @pytest.fixture
 def shell(spark: SparkSession, capsys: pytest.CaptureFixture[str]) -> Shell:
     return Shell(capsys)
-
-
-@contextmanager
-def small_disk(path: Path, size: str) -> Iterator[None]:
-    path.mkdir(parents=True, exist_ok=True)
-    done = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", f"size={size}", "spillway-test", str(path)],
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    if done.returncode:
-        pytest.skip(f"NOT TESTED: a small disk cannot be mounted here ({done.stderr.strip()})")
-    try:
-        yield
-    finally:
-        subprocess.run(["umount", "-l", str(path)], check=True)
-
-
-def grow(path: Path) -> None:
-    subprocess.run(["mount", "-o", "remount,size=256m", str(path)], check=True)
-
-
-def nothing_uncommitted(case: Case) -> None:
-    """Whatever a reader sees now belongs to committed ticks, and once."""
-    tick = manifest(case).tick
-    if not list(case.out.glob("*.parquet")):
-        return
-    con = duckdb.connect()
-    word = "AND" if "WHERE" in case.sql else "WHERE"
-    con.execute(
-        case.expected(f"CREATE TABLE want AS {case.sql} {word} a.t <= {tick} AND b.t <= {tick}")
-    )
-    spurious = f"SELECT * FROM read_parquet('{case.out}/*.parquet') EXCEPT ALL SELECT * FROM want"
-    assert con.execute(f"SELECT count(*) FROM ({spurious})").fetchall() == [(0,)]
 
 
 # -- full disks --------------------------------------------------------------------------------------
@@ -185,158 +85,6 @@ def test_a_small_memory_folder_is_told_and_done_without(shell: Shell, tmp_path: 
         assert f"{tmp_path / 'shm'} has 4 MB free" in warning and "local disk" in warning
         assert not os.listdir(tmp_path / "shm")
         case.check()
-
-
-# -- the checkpoint ----------------------------------------------------------------------------------
-
-
-def test_a_checkpoint_in_use(shell: Shell, tmp_path: Path) -> None:
-    case = make(tmp_path)
-    with lock.hold(case.checkpoint):
-        shell.refused(
-            case, f"checkpoint {case.checkpoint} is in use by process {os.getpid()}", "Stop it"
-        )
-    shell.goes_on(case)
-
-
-def test_another_query_schema_or_format_is_refused(shell: Shell, tmp_path: Path) -> None:
-    case = make(tmp_path, ticks=1)
-    shell.goes_on(case)
-    other = replace(case, sql="SELECT a.k, a.v AS va FROM a JOIN b ON a.k = b.k")
-    other.write()
-    shell.refused(other, "belongs to another query", "outputs changed: 4 → 2", str(case.checkpoint))
-    other = replace(case, schemas=SCHEMAS | {"b": "k long, t long, v string"})
-    other.write()
-    shell.refused(
-        other,
-        "stream b: schema changed: k bigint, t bigint, v bigint → k bigint, t bigint, v string",
-    )
-    replace(case, groups=32).write()
-    shell.refused(case, "groups changed: 16 → 32")
-    case.write()
-    meta = case.checkpoint / "commits" / "meta.json"
-    kept = meta.read_bytes()
-    commits._write(meta, commits._read(meta) | {"format": FORMAT_VERSION + 1})
-    shell.refused(
-        case, f"has format {FORMAT_VERSION + 1}, this version reads {FORMAT_VERSION}", str(meta)
-    )
-    meta.write_bytes(kept)
-    feed(case, range(1, 2))
-    shell.goes_on(case)
-
-
-@pytest.mark.parametrize("ticks", [1, 3])
-def test_a_part_of_the_checkpoint_is_gone(shell: Shell, tmp_path: Path, ticks: int) -> None:
-    """Spark's part or ours: refused before a row is read or a file deleted, with new input and without."""
-    case = make(tmp_path, ticks)
-    shell.goes_on(case)
-    for part, words in (
-        ("spark", f"Spark's part of the checkpoint is missing, ours ends with batch {ticks - 1}"),
-        ("commits", f"our part of the checkpoint is missing, Spark's ends with batch {ticks - 1}"),
-    ):
-        (case.checkpoint / part).rename(tmp_path / "away")
-        state = sorted(os.listdir(case.checkpoint / "state"))
-        shell.refused(case, words, "restore it from a copy")
-        feed(case, range(ticks, ticks + 1))
-        shell.refused(case, words)
-        assert sorted(os.listdir(case.checkpoint / "state")) == state
-        shutil.rmtree(case.checkpoint / part, ignore_errors=True)
-        (tmp_path / "away").rename(case.checkpoint / part)
-    shell.goes_on(case)
-
-
-def test_an_older_copy_of_a_part_is_refused(shell: Shell, tmp_path: Path) -> None:
-    case = make(tmp_path, 1)
-    shell.goes_on(case)
-    for part in ("spark", "commits"):
-        shutil.copytree(case.checkpoint / part, tmp_path / part)
-    feed(case, range(1, 4))
-    shell.goes_on(case)
-    for part, ends in (("spark", (0, 3)), ("commits", (3, 0))):
-        (case.checkpoint / part).rename(tmp_path / "away")
-        shutil.copytree(tmp_path / part, case.checkpoint / part)
-        shell.refused(
-            case,
-            "Spark's part of the checkpoint ends with batch {}, ours with batch {}".format(*ends),
-        )
-        shutil.rmtree(case.checkpoint / part)
-        (tmp_path / "away").rename(case.checkpoint / part)
-    feed(case, range(4, 5))
-    shell.goes_on(case)
-
-
-def test_damaged_state_files(shell: Shell, tmp_path: Path) -> None:
-    """A short memory file heals; a short or missing durable one is named; a commit that does not fit its sum too."""
-    case = make(tmp_path, 2)
-    shell.goes_on(case)
-    (run, *_), *_ = (runs for runs in manifest(case).runs.values() if runs)
-    for copy in Path(os.environ["SPILLWAY_MEM_DIR"]).glob(f"*/{run.memory[0].file}"):
-        copy.write_bytes(copy.read_bytes()[:100])
-    feed(case, range(2, 3))
-    shell.goes_on(case)
-    (run, *_), *_ = (runs for runs in manifest(case).runs.values() if runs)
-    durable = case.checkpoint / "state" / run.durable[0].file
-    kept = durable.read_bytes()
-    durable.write_bytes(kept[:50])
-    shell.refused(case, f"{durable}: state file has 50 bytes instead of {len(kept)}", "copy")
-    durable.unlink()
-    shell.refused(case, f"{durable}: state file is missing", "copy")
-    middle = len(kept) // 2
-    durable.write_bytes(kept[:middle] + bytes([kept[middle] ^ 1]) + kept[middle + 1 :])
-    for folder in Path(os.environ["SPILLWAY_MEM_DIR"]).glob("spillway-*"):
-        shutil.rmtree(folder)
-    shell.refused(case, f"{durable}: state file does not match its checksum")
-    shell.refused(
-        case, f"{durable}: state file does not match its checksum", options=("--nodes", "3")
-    )
-    durable.write_bytes(kept)
-    commit = sorted((case.checkpoint / "commits").glob("commit-*"))[-1]
-    kept = commit.read_bytes()
-    commit.write_bytes(kept[:-1])
-    code, err = shell(case)
-    assert code == 2 and f"{commit}: does not match its checksum" in err
-    commit.write_bytes(kept)
-    feed(case, range(3, 4))
-    shell.goes_on(case)
-
-
-def test_another_number_of_nodes_on_restart(shell: Shell, tmp_path: Path) -> None:
-    case = make(tmp_path, 2)
-    shell.goes_on(case)
-    for tick, nodes in enumerate((3, 1, 4, 4, 2), 2):
-        feed(case, range(tick, tick + 1))
-        for folder in Path(os.environ["SPILLWAY_MEM_DIR"]).glob("spillway-*"):
-            shutil.rmtree(folder)
-        shell.goes_on(case, "--nodes", str(nodes))
-        now = manifest(case)
-        assert now.nodes == nodes and {p.node for p, runs in now.runs.items() if runs} == set(
-            range(nodes)
-        )
-        assert set(os.listdir(case.checkpoint / "state")) == now.durable_files()
-
-
-def test_nodes_that_do_not_fit_the_placement(shell: Shell, tmp_path: Path) -> None:
-    case = make(tmp_path, 1, extra="placement = {0 = 0.5, 1 = 0.5}")
-    shell.refused(case, "--nodes 1 does not fit", "names node 1", options=("--nodes", "1"))
-    shell.goes_on(case)
-    feed(case, range(1, 2))
-    shell.goes_on(case, "--nodes", "3")
-
-
-def test_an_earlier_life_leaves_nothing_behind(shell: Shell, tmp_path: Path) -> None:
-    """The checkpoint was deleted and made anew: what the old one had in memory goes."""
-    case = make(tmp_path, 3)
-    shell.goes_on(case)
-    shutil.rmtree(case.checkpoint)
-    shutil.rmtree(case.out)
-    shell.goes_on(case)
-    now = manifest(case)
-    found = [path.name for path in Path(os.environ["SPILLWAY_MEM_DIR"]).glob("spillway-*/*")]
-    assert now.memory_files() <= set(found)
-    mine = next(
-        Path(os.environ["SPILLWAY_MEM_DIR"]).glob(f"*/{sorted(now.memory_files())[0]}")
-    ).parent
-    assert set(os.listdir(mine)) == now.memory_files()
 
 
 # -- sources -----------------------------------------------------------------------------------------
