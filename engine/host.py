@@ -254,7 +254,7 @@ class EngineHost:
         try:
             summary = run.serve(lambda: self._session_of(hosted.spec.name))
         except Exception as error:  # noqa: BLE001 (told by `status`, and not the others' affair)
-            known = error if isinstance(error, SpillwayError) else explain(error)
+            known = error if isinstance(error, SpillwayError) else explain(error, hosted.spec.checkpoint)
             known.__cause__ = error.__cause__ if known is error else error
             with self._changed:
                 hosted.error, hosted.run = known, None

@@ -64,6 +64,8 @@ class NodeStep:
         holds = [h for side, piles in held.items() if piles for h in self._hold(side, piles)]
         ordered = [self._delta(side, deltas.get(side, [])) for side in range(len(self.op.sides))]
         staged: list[Staged] = []
+        if self.tick.warm:
+            self._fetch()
         if any(ordered) or self._wakes():
             yield from self._results(ordered, staged)
         changes = self._insert(ordered)
@@ -77,6 +79,12 @@ class NodeStep:
             "holds": [hold.pack() for hold in holds], "staged": staged,
             "executor": hosts.executor(), "fetched": self.fetched,
         }
+
+    def _fetch(self) -> None:
+        """Have every run in memory, which is what a start is after."""
+        for mine in self.runs:
+            for run in mine:
+                files.view(run, self.tiers)
 
     def hashed(self, batch: pa.RecordBatch, above: Op) -> pa.RecordBatch:
         """Results for an operator in this very task: hashed and sorted as an exchange would."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from engine.errors import CheckpointError
@@ -35,7 +36,8 @@ def recover(ticker: Ticker) -> None:
     _check_durable(ticker)
     ticker.sweep(None)  # nothing runs yet: what no manifest names is an earlier life's
     _settle(ticker)
-    ticker.step(None, ticker.brief(EVERYBODY, ticker.manifest, ticker.marks()))
+    brief = ticker.brief(EVERYBODY, ticker.manifest, ticker.marks())
+    ticker.step(None, replace(brief, warm=True))
 
 
 def _finish(ticker: Ticker, tail: tuple[Commit, ...]) -> None:

@@ -16,14 +16,14 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from py4j.protocol import Py4JError
+from py4j.protocol import Py4JError, Py4JNetworkError
 from pyspark.errors import PySparkException
 
 from engine import connectors, ingest, lock
 from engine.admission import drain
 from engine.cluster import is_cluster
 from engine.errors import CheckpointError
-from engine.explain import explain
+from engine.explain import explain, jvm_gone
 from engine.flow import compile_flow
 from engine.hashing import FULL_MASK
 from engine.interrupts import interrupts_stop
@@ -42,7 +42,7 @@ from engine.settings import Settings
 from engine.sinks import open_sink, side_directory
 from engine.state import folders, replay
 from engine.state.commits import CommitLog
-from engine.state.files import Tiers
+from engine.state.files import Tiers, write_error
 from engine.tick import SIDE_KINDS, Setup, Ticker
 
 if TYPE_CHECKING:
@@ -164,8 +164,13 @@ class QueryRun:
                 with around or nullcontext():
                     self._run_ticks(spark, ticker)
                 ticker.release()
+            except (Py4JNetworkError, ConnectionError) as error:
+                raise jvm_gone(self._log_dir()) from error
             except (PySparkException, Py4JError) as error:
-                raise explain(error) from error
+                given = (self.spec.sink, *self.spec.streams.values())
+                raise explain(error, self.spec.checkpoint, [g.options for g in given]) from error
+            except OSError as error:
+                raise write_error(str(error.filename or self.spec.checkpoint), error) from error
             finally:
                 self._ticker = None
                 folders.release(places)  # after a failure too: the checkpoint has it all

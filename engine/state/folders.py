@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import shutil
@@ -37,7 +38,10 @@ def prepare(checkpoint: Path, mem_dir: Path, need_bytes: int) -> Folders:
     if not os.access(durable, os.W_OK | os.X_OK):
         raise CheckpointError("the checkpoint cannot be written", where=str(durable),
                               hint="Give this user write permission, or choose another checkpoint.")
-    warning = shortage(mem_dir, need_bytes)
+    mine = mem_dir / name(str(checkpoint.resolve()))
+    warning = shortage(mem_dir, max(0, need_bytes - _bytes_in(mine)))
+    if warning:
+        shutil.rmtree(mine, ignore_errors=True)  # an earlier run's, and short of space as it is
     base = checkpoint / "memory" if warning else mem_dir
     clear_orphans(mem_dir)
     return Folders(memory_folder(base, str(checkpoint.resolve())), durable, warning)
@@ -69,6 +73,13 @@ def clear_orphans(mem_dir: Path) -> None:
             continue
         if not owner.exists():
             shutil.rmtree(folder, ignore_errors=True)
+
+
+def _bytes_in(folder: Path) -> int:
+    """What an earlier run of this query left there: it counts towards what the query needs."""
+    with contextlib.suppress(OSError):
+        return sum(entry.stat(follow_symlinks=False).st_size for entry in os.scandir(folder))
+    return 0
 
 
 def shortage(mem_dir: Path, need_bytes: int) -> str:
