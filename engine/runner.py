@@ -167,8 +167,8 @@ class QueryRun:
             except (Py4JNetworkError, ConnectionError) as error:
                 raise jvm_gone(self._log_dir()) from error
             except (PySparkException, Py4JError) as error:
-                given = (self.spec.sink, *self.spec.streams.values())
-                raise explain(error, self.spec.checkpoint, [g.options for g in given]) from error
+                given = [s.options for s in self.spec.streams.values()]
+                raise explain(error, self.spec.checkpoint, [self.spec.sink.options, *given]) from error
             except OSError as error:
                 raise write_error(str(error.filename or self.spec.checkpoint), error) from error
             finally:

@@ -71,7 +71,7 @@ class Stage:
         for batch in batches:
             passing = []
             for row in range(batch.num_rows):
-                token, node, op, side, kind = (batch.column(n)[row].as_py() for n in range(5))
+                _, node, op, side, kind = (batch.column(n)[row].as_py() for n in range(5))
                 if not self._for_me(op, kind):
                     passing.append(row)
                     continue
