@@ -12,7 +12,6 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -43,6 +42,7 @@ from engine.sinks import open_sink, side_directory
 from engine.state import folders, replay
 from engine.state.commits import CommitLog
 from engine.state.files import Tiers, write_error
+from engine.summary import summarise
 from engine.tick import SIDE_KINDS, Setup, Ticker
 
 if TYPE_CHECKING:
@@ -174,7 +174,9 @@ class QueryRun:
             finally:
                 self._ticker = None
                 folders.release(places)  # after a failure too: the checkpoint has it all
-        return self._summary(ticker)
+        return summarise(
+            self.spec.name, ticker, self._progress, self._ready, self._last_commit_s
+        )
 
     def _claim(self) -> CommitLog:
         """The commit log, after making sure that it is this query's."""
@@ -358,29 +360,6 @@ class QueryRun:
 
     def _held_bytes(self, ticker: Ticker) -> int:
         return sum(hold.segment.bytes for hold in ticker.manifest.holds)
-
-    def _summary(self, ticker: Ticker) -> RunSummary:
-        progress = self._progress
-        first = datetime.fromisoformat(progress[0]["timestamp"]).timestamp() if progress else 0.0
-        seconds = max(0.0, self._last_commit_s - first) if self._last_commit_s else 0.0
-        ticks = [
-            p["durationMs"].get("triggerExecution", 0) / 1000 for p in progress if p["numInputRows"]
-        ]
-        totals, manifest = ticker.totals, ticker.manifest
-        state = sum(manifest.memory_bytes(n) for n in range(self.plan.nodes))
-        return RunSummary(
-            query=self.spec.name,
-            ticks=len(ticks),
-            rows_in=totals.rows_in,
-            rows_out=totals.rows_out,
-            seconds=round(seconds, 3),
-            seconds_startup=round(self._ready, 3),
-            tick_seconds=tuple(ticks),
-            state_bytes=state,
-            spilled_bytes=0,
-            late_rows=totals.late_rows,
-            null_key_rows=totals.null_key_rows,
-        )
 
 
 def _progress(stream: StreamingQuery) -> list[dict[str, Any]]:

@@ -7,7 +7,6 @@ checkpoint is recovery.py's.
 
 from __future__ import annotations
 
-import json
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -24,28 +23,36 @@ from engine import watermarks
 from engine.admission import OPEN, Admission
 from engine.affinity import Anchor
 from engine.arrow_map import ArrowMap, map_in_arrow
-from engine.brief import Brief, Release, give
+from engine.brief import Brief, give
 from engine.cluster import check_seen
-from engine.exchange import CONTROL, PACKED, REPORT, Pack, Route, route_of
+from engine.exchange import CONTROL, PACKED, Pack, Route, route_of
 from engine.flow import Flow
 from engine.ingest import Union
+from engine.outcome import (
+    Admissions,
+    Outcome,
+    operator_reports,
+    outcome_of,
+    releases_of,
+    remaining,
+    staged_of,
+)
 from engine.plan.tree import Plan
 from engine.query.model import JoinQuery
-from engine.reports import NodeReport, OperatorReport, ReportPort, TickReport
-from engine.sinks import Sink, StagedFile
-from engine.stage import SIDE_KINDS, Stage, Standing, parse_report
+from engine.reports import NodeReport, ReportPort, TickReport
+from engine.sinks import Sink
+from engine.stage import SIDE_KINDS, Stage, Standing
 from engine.state import files, hosts
 from engine.state.commits import SNAPSHOT_EVERY, Commit, CommitLog
 from engine.state.files import Tiers
-from engine.state.model import Change, Hold, Manifest, Place, Run
-from engine.state.stats import GroupDelta, GroupStats, together
+from engine.state.model import Manifest, Place
+from engine.state.stats import GroupDelta, GroupStats
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from engine.sinks.parquet import ParquetDirectory
 
-Admissions = Mapping[str, Admission]  # by operator
 EVERYBODY: Admissions = MappingProxyType({})
 
 
@@ -82,26 +89,6 @@ class Totals:
     rows_out: int = 0
     null_key_rows: int = 0
     late_rows: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """The nodes' reports of one tick, put together. `heads` by operator number and node."""
-
-    heads: dict[tuple[int, int], dict[str, Any]]
-    changes: dict[Place, Change]
-    holds: list[Hold]
-    staged: dict[str, list[list[Any]]]
-    deltas: dict[str, GroupDelta]  # by operator
-    aside: dict[str, int]  # rows, by kind
-    seen: dict[str, int]
-
-    def homes(self) -> dict[int, str]:
-        """The executor that each node's tasks ran on, as far as they had something to do."""
-        return {node: head["executor"] for (_, node), head in self.heads.items()}
-
-    def of_node(self, node: int, name: str) -> Any:
-        return sum(head[name] for (_, n), head in self.heads.items() if n == node)
 
 
 class Ticker:
@@ -231,7 +218,7 @@ class Ticker:
             routes={op.number: self._route(op.number, placements[op.id], admissions.get(op.id, OPEN))
                     for op in setup.flow.ops},
             runs={(op.id, n): manifest.at(op.id, n, len(op.sides)) for op in setup.flow.ops for n in nodes},
-            releases=_releases(manifest.holds, admissions, placements), slow=setup.slow)
+            releases=releases_of(manifest.holds, admissions, placements), slow=setup.slow)
 
     def _route(self, op: int, placement: Sequence[int], admission: Admission) -> Route:
         """Rows of held groups are written down by a node that has no group on hold."""
@@ -247,7 +234,7 @@ class Ticker:
                placement: Mapping[str, tuple[int, ...]] = MappingProxyType({})) -> Commit:
         """Make the outcome the next version, and delete what only the version before needed."""
         tick = self.manifest.tick if batch is None else batch
-        holds = (*_remaining(self.manifest.holds, released), *outcome.holds)
+        holds = (*remaining(self.manifest.holds, released), *outcome.holds)
         root = self.setup.flow.root.id
         stats = {
             "time_s": time.time(), "groups": {op: delta.pack() for op, delta in outcome.deltas.items()},
@@ -345,66 +332,7 @@ class Ticker:
             self.setup.plan.name, manifest.version, batch, stats["time_s"], time.perf_counter() - started,
             stats["rows_in"], stats["rows_out"], stats["null_key_rows"], stats["late_rows"],
             sum(int(rows.sum()) for rows in held.values()), nodes,
-            tuple(self.stats[op].report(op, owner[op]) for op in held), _operators(self.setup.flow, outcome))
-
-
-def _operators(flow: Flow, outcome: Outcome) -> tuple[OperatorReport, ...]:
-    return tuple(OperatorReport(flow.ops[op].id, node, h["rows_in"], h["rows_out"], h["cpu_s"], h["wall_s"])
-                 for (op, node), h in sorted(outcome.heads.items()))
-
-
-def staged_of(commit: Commit, name: str) -> list[StagedFile]:
-    """The staged files of one sink."""
-    return [StagedFile(*item) for item in commit.staged.get(name, [])]
-
-
-def _releases(holds: Sequence[Hold], admissions: Admissions, placements: Mapping[str, Sequence[int]],
-              ) -> dict[tuple[str, int], tuple[Release, ...]]:
-    out: dict[tuple[str, int], list[Release]] = {}
-    for hold in holds:
-        by_node: dict[int, list[int]] = {}
-        chosen = set(admissions.get(hold.operator, OPEN).release)
-        for group in chosen.intersection(hold.groups):
-            by_node.setdefault(placements[hold.operator][group], []).append(group)
-        for node, groups in by_node.items():
-            release = Release(hold.input, hold.segment, tuple(sorted(groups)))
-            out.setdefault((hold.operator, node), []).append(release)
-    return {at: tuple(items) for at, items in out.items()}
-
-
-def _remaining(holds: Sequence[Hold], released: Admissions) -> list[Hold]:
-    out = []
-    for hold in holds:
-        gone = set(released.get(hold.operator, OPEN).release)
-        kept = [(g, r) for g, r in zip(hold.groups, hold.rows, strict=True) if g not in gone]
-        if kept:
-            groups, rows = zip(*kept, strict=True)
-            out.append(Hold(hold.operator, hold.input, hold.segment, groups, rows, hold.times))
-    return out
-
-
-def outcome_of(flow: Flow, rows: list[tuple[Any, ...]]) -> Outcome:
-    found = Outcome({}, {}, [], {}, {}, {}, {})
-    deltas: dict[str, list[GroupDelta]] = {}
-    for _, node, number, _, kind, body in rows:
-        if kind != REPORT:
-            alias, stamp = json.loads(bytes(body))
-            found.seen[alias] = max(stamp, found.seen.get(alias, stamp))
-            continue
-        op = flow.ops[number]
-        head, delta = parse_report(bytes(body))
-        found.heads[number, node] = head
-        for side, (kept, added) in head["changes"].items():
-            found.changes[Place(op.id, node, int(side))] = Change(kept, tuple(Run.unpack(r) for r in added))
-        found.holds.extend(Hold.unpack(raw) for raw in head["holds"])
-        found.staged.setdefault("results", []).extend(head["staged"])
-        for name, alias, size, staged in head["aside"]:
-            found.aside[name] = found.aside.get(name, 0) + size
-            found.staged.setdefault(f"{name}/{alias}", []).append(staged)
-        deltas.setdefault(op.id, []).append(delta)
-    groups = {op.id: op.groups for op in flow.ops}
-    found.deltas.update({op: together(parts, groups[op]) for op, parts in deltas.items()})
-    return found
+            tuple(self.stats[op].report(op, owner[op]) for op in held), operator_reports(self.setup.flow, outcome))
 
 
 __all__ = ["SIDE_KINDS", "Outcome", "Setup", "Ticker", "outcome_of", "staged_of"]

@@ -1,0 +1,110 @@
+"""The nodes' reports of one tick, put together, and what follows from them for holds and reports.
+
+Pure; the commit that makes an outcome count is tick.py's.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from engine.admission import OPEN, Admission
+from engine.brief import Release
+from engine.exchange import REPORT
+from engine.flow import Flow
+from engine.reports import OperatorReport
+from engine.sinks import StagedFile
+from engine.stage import parse_report
+from engine.state.commits import Commit
+from engine.state.model import Change, Hold, Place, Run
+from engine.state.stats import GroupDelta, together
+
+Admissions = Mapping[str, Admission]  # by operator
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """The nodes' reports of one tick, put together. `heads` by operator number and node."""
+
+    heads: dict[tuple[int, int], dict[str, Any]]
+    changes: dict[Place, Change]
+    holds: list[Hold]
+    staged: dict[str, list[list[Any]]]
+    deltas: dict[str, GroupDelta]  # by operator
+    aside: dict[str, int]  # rows, by kind
+    seen: dict[str, int]
+
+    def homes(self) -> dict[int, str]:
+        """The executor that each node's tasks ran on, as far as they had something to do."""
+        return {node: head["executor"] for (_, node), head in self.heads.items()}
+
+    def of_node(self, node: int, name: str) -> Any:
+        return sum(head[name] for (_, n), head in self.heads.items() if n == node)
+
+
+def operator_reports(flow: Flow, outcome: Outcome) -> tuple[OperatorReport, ...]:
+    return tuple(
+        OperatorReport(flow.ops[op].id, node, h["rows_in"], h["rows_out"], h["cpu_s"], h["wall_s"])
+        for (op, node), h in sorted(outcome.heads.items())
+    )
+
+
+def staged_of(commit: Commit, name: str) -> list[StagedFile]:
+    """The staged files of one sink."""
+    return [StagedFile(*item) for item in commit.staged.get(name, [])]
+
+
+def releases_of(
+    holds: Sequence[Hold],
+    admissions: Admissions,
+    placements: Mapping[str, Sequence[int]],
+) -> dict[tuple[str, int], tuple[Release, ...]]:
+    out: dict[tuple[str, int], list[Release]] = {}
+    for hold in holds:
+        by_node: dict[int, list[int]] = {}
+        chosen = set(admissions.get(hold.operator, OPEN).release)
+        for group in chosen.intersection(hold.groups):
+            by_node.setdefault(placements[hold.operator][group], []).append(group)
+        for node, groups in by_node.items():
+            release = Release(hold.input, hold.segment, tuple(sorted(groups)))
+            out.setdefault((hold.operator, node), []).append(release)
+    return {at: tuple(items) for at, items in out.items()}
+
+
+def remaining(holds: Sequence[Hold], released: Admissions) -> list[Hold]:
+    out = []
+    for hold in holds:
+        gone = set(released.get(hold.operator, OPEN).release)
+        kept = [(g, r) for g, r in zip(hold.groups, hold.rows, strict=True) if g not in gone]
+        if kept:
+            groups, rows = zip(*kept, strict=True)
+            out.append(Hold(hold.operator, hold.input, hold.segment, groups, rows, hold.times))
+    return out
+
+
+def outcome_of(flow: Flow, rows: list[tuple[Any, ...]]) -> Outcome:
+    found = Outcome({}, {}, [], {}, {}, {}, {})
+    deltas: dict[str, list[GroupDelta]] = {}
+    for _, node, number, _, kind, body in rows:
+        if kind != REPORT:
+            alias, stamp = json.loads(bytes(body))
+            found.seen[alias] = max(stamp, found.seen.get(alias, stamp))
+            continue
+        op = flow.ops[number]
+        head, delta = parse_report(bytes(body))
+        found.heads[number, node] = head
+        for side, (kept, added) in head["changes"].items():
+            found.changes[Place(op.id, node, int(side))] = Change(
+                kept, tuple(Run.unpack(r) for r in added)
+            )
+        found.holds.extend(Hold.unpack(raw) for raw in head["holds"])
+        found.staged.setdefault("results", []).extend(head["staged"])
+        for name, alias, size, staged in head["aside"]:
+            found.aside[name] = found.aside.get(name, 0) + size
+            found.staged.setdefault(f"{name}/{alias}", []).append(staged)
+        deltas.setdefault(op.id, []).append(delta)
+    groups = {op.id: op.groups for op in flow.ops}
+    found.deltas.update({op: together(parts, groups[op]) for op, parts in deltas.items()})
+    return found
