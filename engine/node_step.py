@@ -142,7 +142,7 @@ class NodeStep:
                                 wanted=self.op.wanted, limits=self.op.limits)
 
     def _insert(self, deltas: Sequence[pa.RecordBatch | None]) -> dict[int, Change]:
-        clocks = [Clock(side.times, self.op.merge_span_us) for side in self.op.sides]
+        clocks = [Clock(side.times, side.span_us) for side in self.op.sides]
         return {
             i: files.insert(self.runs[i], delta, self.tiers, self.fresh, clocks[i])
             for i, delta in enumerate(deltas)

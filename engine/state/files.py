@@ -200,7 +200,7 @@ def _publish(folder: str, name: str, data: pa.Buffer) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Clock:
-    """The event time columns of an input, and how long in time a merged run may become (None: any)."""
+    """The event time columns of an input, and how far apart in time runs may end that merge (None: any)."""
 
     columns: tuple[str, ...] = ()
     span_us: int | None = None
@@ -211,9 +211,10 @@ class Clock:
         return tuple((int(t.min()), int(t.max())) for t in stamps)
 
     def joins(self, one: Times, two: Times) -> bool:
-        """May runs of these times be merged?"""
-        pairs = zip(one, two, strict=True)
-        return self.span_us is None or all(max(a[1], b[1]) - min(a[0], b[0]) <= self.span_us for a, b in pairs)
+        """May runs of these times be merged? A run goes when the last of its rows can, so the ends count. Time
+        is cut into spans: runs that merge one after the other would else grow for ever."""
+        span = self.span_us
+        return span is None or all(a[1] // span == b[1] // span for a, b in zip(one, two, strict=True))
 
 
 UNTIMED = Clock()
