@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Mapping
 
 from engine.errors import SinkError, SourceError, SpillwayError, decode
+from engine.query.secrets import redacted
 
 
-def explain(error: Exception) -> SpillwayError:
-    """A failure inside Spark as the error that a user can act on, where we know it."""
+def explain(error: Exception, options: Iterable[Mapping[str, str]] = ()) -> SpillwayError:
+    """A failure inside Spark as the error that a user can act on, where we know it; without the secrets
+    in these options of sources and sink."""
     text = str(error)
     ours = decode(text)
     if ours is not None:
@@ -27,6 +30,6 @@ def explain(error: Exception) -> SpillwayError:
             "no space left on device", hint="Free some space, then start again: nothing is lost."
         )
     return SpillwayError(
-        "the query failed: " + text.strip().split("\n")[0][:500],
+        "the query failed: " + redacted(text.strip().split("\n")[0], *options)[:500],
         hint="Spark's own words are in the log; state is as it was at the last commit.",
     )

@@ -12,7 +12,6 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +21,7 @@ from pyspark.errors import PySparkException
 from engine import connectors, ingest, lock
 from engine.admission import drain
 from engine.cluster import is_cluster
-from engine.errors import CheckpointError
+from engine.errors import CheckpointError, SpillwayError
 from engine.explain import explain
 from engine.flow import compile_flow
 from engine.hashing import FULL_MASK
@@ -121,6 +120,11 @@ class QueryRun:
         """Of all nodes together; 0 without a budget."""
         return (self.spec.memory_per_node_bytes or 0) * self.plan.nodes
 
+    def explained(self, error: Exception) -> SpillwayError:
+        """The error as its user may read it."""
+        sources = [stream.options for stream in self.spec.streams.values()]
+        return explain(error, [self.spec.sink.options, *sources])
+
     def run(self, master: str | None) -> RunSummary:
         """On a session of its own, with Ctrl-C: until the input is done (`once`) or `stop` is called."""
 
@@ -165,7 +169,7 @@ class QueryRun:
                     self._run_ticks(spark, ticker)
                 ticker.release()
             except (PySparkException, Py4JError) as error:
-                raise explain(error) from error
+                raise self.explained(error) from error
             finally:
                 self._ticker = None
                 folders.release(places)  # after a failure too: the checkpoint has it all
@@ -355,26 +359,9 @@ class QueryRun:
         return sum(hold.segment.bytes for hold in ticker.manifest.holds)
 
     def _summary(self, ticker: Ticker) -> RunSummary:
-        progress = self._progress
-        first = datetime.fromisoformat(progress[0]["timestamp"]).timestamp() if progress else 0.0
-        seconds = max(0.0, self._last_commit_s - first) if self._last_commit_s else 0.0
-        ticks = [
-            p["durationMs"].get("triggerExecution", 0) / 1000 for p in progress if p["numInputRows"]
-        ]
-        totals, manifest = ticker.totals, ticker.manifest
-        state = sum(manifest.memory_bytes(n) for n in range(self.plan.nodes))
-        return RunSummary(
-            query=self.spec.name,
-            ticks=len(ticks),
-            rows_in=totals.rows_in,
-            rows_out=totals.rows_out,
-            seconds=round(seconds, 3),
-            seconds_startup=round(self._ready, 3),
-            tick_seconds=tuple(ticks),
-            state_bytes=state,
-            spilled_bytes=0,
-            late_rows=totals.late_rows,
-            null_key_rows=totals.null_key_rows,
+        state = sum(ticker.manifest.memory_bytes(n) for n in range(self.plan.nodes))
+        return RunSummary.of(
+            self.spec.name, ticker.totals, self._progress, self._last_commit_s, self._ready, state
         )
 
 
