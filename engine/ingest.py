@@ -43,6 +43,7 @@ class Layout:
     stream: int = 0  # its number
     streams: int = 1  # under this alias
     nullable: bool = False  # keys may be null
+    plain: tuple[str, ...] = ()  # the columns' names for people: as in the (first) stream
 
     def schema(self) -> pa.Schema:
         """Of the columns as they are read."""
@@ -78,7 +79,8 @@ def lay_out(flow: Flow) -> Union:
         peers = [n for n, other in enumerate(flow.sources) if other.base == source.base]
         layouts.append(Layout(number, given.alias, source.mark, source.op, source.side, columns, op.keys,
                               tuple(needed), source.time, native, source.scan.stream.fields, mine, offset,
-                              peers.index(number), len(peers), given.nullable))
+                              peers.index(number), len(peers), given.nullable,
+                              _plain(columns, flow.sources[peers[0]].scan.input)))
     return Union(tuple(layouts), tuple(slots))
 
 
@@ -90,6 +92,16 @@ def _native(source: Source, columns: Sequence[Field]) -> tuple[str, ...] | None:
     plain = {key_id(part.number): part.column for part in given.keys}
     names = [plain.get(f.name, _column(f.name, given)) for f in columns]
     return tuple(name for name in names if name) if all(names) else None
+
+
+def _plain(columns: Sequence[Field], given: JoinInput) -> tuple[str, ...]:
+    """A name for each column, none twice."""
+    keys = {key_id(part.number): part.column or f"key_{part.number}" for part in given.keys}
+    names: list[str] = []
+    for column in columns:
+        name = keys.get(column.name) or _column(column.name, given) or column.name
+        names.append(name if name not in names else f"{name}_{len(names)}")
+    return tuple(names)
 
 
 def _column(name: str, given: JoinInput) -> str | None:

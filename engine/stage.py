@@ -143,7 +143,7 @@ class _Work:
             layout, batch = self.plan.layouts[number], concat(piles)
             folder = os.path.join(self.plan.sides, SIDE_KINDS[kind], layout.alias)
             os.makedirs(folder, exist_ok=True)
-            table = pa.Table.from_batches([batch]).rename_columns(_plain_names(layout))
+            table = pa.Table.from_batches([batch]).rename_columns(list(layout.plain))
             name = self.node * len(self.plan.layouts) + number
             writer = ResultWriter(folder, self.tick.version, name, table.schema)
             writer.write(table)
@@ -163,21 +163,3 @@ def parse_report(body: bytes) -> tuple[dict[str, Any], GroupDelta]:
     """What `_report` packed."""
     head, _, arrays = body.partition(b"\0")
     return json.loads(head), GroupDelta(*np.frombuffer(arrays, dtype=np.int64).reshape(4, -1))
-
-
-def _plain_names(layout: Layout) -> list[str]:
-    """The side output's column names: as in the stream, as far as they are columns of it."""
-    names = [name.removeprefix(f"{layout.alias}.").removeprefix("@") for name in
-             (f.name for f in layout.columns)]
-    known = list(layout.native) if layout.native else names
-    return [f"key_{n[1:]}" if n.startswith("$") else n for n in _distinct(known)]
-
-
-def _distinct(names: list[str]) -> list[str]:
-    seen: dict[str, int] = {}
-    out = []
-    for name in names:
-        seen[name] = seen.get(name, 0) + 1
-        out.append(name if seen[name] == 1 else f"{name}_{seen[name]}")
-    return out
-
