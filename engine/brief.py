@@ -51,7 +51,9 @@ class Brief:
     releases: Mapping[tuple[str, int], tuple[Release, ...]] = field(default_factory=dict)
     slow: Mapping[int, float] = field(default_factory=dict)  # tests: seconds per 1000 rows
     warm: bool = False  # bring all state into memory: nothing else is asked for
-    fronts: Mapping[str, tuple[int, int]] = field(default_factory=dict)  # group_by: results due, since and until
+    fronts: Mapping[str, tuple[int, int]] = field(
+        default_factory=dict
+    )  # group_by: results due, since and until
     wake: bool = False  # every node has results due
 
 

@@ -79,5 +79,6 @@ def _column_bytes(column: pa.Array, starts: Longs, counts: Longs) -> Longs:
     if pa.types.is_boolean(column.type):
         return (counts + 7) // 8
     return np.array(
-        [column.slice(a, n).nbytes for a, n in zip(starts[:-1], counts, strict=True)], dtype=np.int64
+        [column.slice(a, n).nbytes for a, n in zip(starts[:-1], counts, strict=True)],
+        dtype=np.int64,
     )

@@ -23,6 +23,7 @@ from engine.interrupts import interrupts_end_it, interrupts_stop
 from engine.overlap import refuse_overlap
 from engine.progress import TerminalProgress
 from engine.query.file import read_query
+from engine.query.formats import EXACTLY_ONCE, promise
 from engine.query.model import QuerySpec
 from engine.settings import Settings
 from engine.sinks import tail
@@ -112,7 +113,8 @@ def with_nodes(spec: QuerySpec, nodes: int | None) -> QuerySpec:
 def _run(spec: QuerySpec, *, once: bool, master: str | None, settings: Settings) -> int:
     from engine.runner import run
 
-    _say(f"{spec.name}: starting Spark; results go to {spec.sink.path or spec.sink.format}")
+    where = spec.sink.path or spec.sink.format
+    _say(f"{spec.name}: starting Spark; results go to {where}, {_promise(spec)}")
     if not once:
         _say("Ctrl-C stops after the running tick")
     progress = TerminalProgress(sys.stderr, mode=settings.progress)
@@ -137,6 +139,9 @@ def _run_many(
     for spec in specs:
         host.register(spec, [progress])
     _say(f"{len(specs)} queries: starting Spark")
+    for spec in specs:
+        if (promised := _promise(spec)) != EXACTLY_ONCE:
+            _say(f"{spec.name}: {promised}")
     if not once:
         _say("Ctrl-C stops after the running ticks")
     with interrupts_end_it():
@@ -147,6 +152,10 @@ def _run_many(
                 host.start(spec.name, once=once)
             _watch(host, asked, progress)
     return _account(host.status(), once=once, stopped=asked.is_set())
+
+
+def _promise(spec: QuerySpec) -> str:
+    return promise(spec.streams.values(), spec.sink)
 
 
 def _watch(host: EngineHost, asked: threading.Event, progress: TerminalProgress) -> None:

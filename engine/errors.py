@@ -68,8 +68,17 @@ class HostError(SpillwayError):
 
 _KINDS: dict[str, type[SpillwayError]] = {
     kind.__name__: kind
-    for kind in (SpillwayError, QueryFileError, SqlError, SettingError, SetupError,
-                 SourceError, SinkError, StateError, CheckpointError)
+    for kind in (
+        SpillwayError,
+        QueryFileError,
+        SqlError,
+        SettingError,
+        SetupError,
+        SourceError,
+        SinkError,
+        StateError,
+        CheckpointError,
+    )
 }
 
 

@@ -46,14 +46,17 @@ class Route:
     tokens: tuple[int, ...]  # of each node
     mask: int
 
-    def send(self, side: int, batch: pa.RecordBatch, keys: int, schema: pa.Schema, *,
-             nulls: bool = False) -> Iterator[pa.RecordBatch]:
+    def send(
+        self, side: int, batch: pa.RecordBatch, keys: int, schema: pa.Schema, *, nulls: bool = False
+    ) -> Iterator[pa.RecordBatch]:
         """Hash and sort rows whose first `keys` columns are the key, and cut them by node. `nulls`: there may
         be some in the key."""
         marks = hash_keys(batch.columns[:keys], self.mask, nulls=nulls)
         order = np.argsort(marks)
         marks = marks[order]
-        whole = pa.RecordBatch.from_arrays([pa.array(marks), *take_rows(batch, order).columns], schema=schema)
+        whole = pa.RecordBatch.from_arrays(
+            [pa.array(marks), *take_rows(batch, order).columns], schema=schema
+        )
         group = group_of(marks, self.groups)
         bucket = (2 * self.node[group] + self.held[group]).astype(np.uint16)
         order = np.argsort(bucket, kind="stable")
@@ -65,8 +68,14 @@ class Route:
             yield packed(self.tokens[target], target, self.op, side, kind, part)
 
 
-def route_of(op: int, placement: Sequence[int], tokens: Sequence[int], held: Sequence[int], writer: int,
-             mask: int) -> Route:
+def route_of(
+    op: int,
+    placement: Sequence[int],
+    tokens: Sequence[int],
+    held: Sequence[int],
+    writer: int,
+    mask: int,
+) -> Route:
     """Routing for one tick: held groups go to `writer`, all others to their owner."""
     node = np.array(placement, dtype=np.int64)
     waits = np.zeros(len(node), dtype=np.int64)
@@ -121,7 +130,9 @@ class Packing:
                 continue
             inputs = batch.column(0).to_numpy(zero_copy_only=False)
             for number in np.unique(inputs).tolist():
-                rows = batch if (inputs == number).all() else batch.filter(pa.array(inputs == number))
+                rows = (
+                    batch if (inputs == number).all() else batch.filter(pa.array(inputs == number))
+                )
                 for part in read(self.union.layouts[number], rows):
                     yield number, part
 
@@ -148,7 +159,9 @@ class Packing:
         """The batch with its rows' offsets."""
         first = self.numbered.get(layout.number, 0)
         self.numbered[layout.number] = first + batch.num_rows
-        numbering = Numbering(layout.stream, layout.streams, self.tick.version, self.task, self.tasks)
+        numbering = Numbering(
+            layout.stream, layout.streams, self.tick.version, self.task, self.tasks
+        )
         numbers = pa.array(numbering.offsets(first, batch.num_rows))
         names = [*batch.schema.names, layout.offset]
         return pa.RecordBatch.from_arrays([*batch.columns, numbers], names=names)
@@ -164,7 +177,9 @@ class Packing:
 
     def _seen(self, layout: Layout, stamp: int) -> pa.RecordBatch:
         body = json.dumps([layout.mark, stamp]).encode()
-        return packed_bytes(self.routes[layout.op].tokens[0], 0, layout.number, 0, SEEN, pa.py_buffer(body))
+        return packed_bytes(
+            self.routes[layout.op].tokens[0], 0, layout.number, 0, SEEN, pa.py_buffer(body)
+        )
 
 
 def _pieces(rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
@@ -185,7 +200,9 @@ def _nulls(batch: pa.RecordBatch, layout: Layout) -> pa.Array | None:
     return reduce(pc.or_, [pc.is_null(batch.column(name)) for name in names]) if names else None
 
 
-def packed(token: int, node: int, op: int, side: int, kind: int, batch: pa.RecordBatch) -> pa.RecordBatch:
+def packed(
+    token: int, node: int, op: int, side: int, kind: int, batch: pa.RecordBatch
+) -> pa.RecordBatch:
     """One row of the shuffle: the batch as Arrow IPC in a binary value, without a further copy."""
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, batch.schema) as writer:
@@ -193,7 +210,9 @@ def packed(token: int, node: int, op: int, side: int, kind: int, batch: pa.Recor
     return packed_bytes(token, node, op, side, kind, sink.getvalue())
 
 
-def packed_bytes(token: int, node: int, op: int, side: int, kind: int, body: pa.Buffer) -> pa.RecordBatch:
+def packed_bytes(
+    token: int, node: int, op: int, side: int, kind: int, body: pa.Buffer
+) -> pa.RecordBatch:
     """One row of the shuffle with any body."""
     offsets = pa.py_buffer(np.array([0, body.size], dtype=np.int32))
     value = pa.Array.from_buffers(pa.binary(), 1, [None, offsets, body])

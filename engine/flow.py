@@ -8,13 +8,14 @@ same task. Nothing here runs anything.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
 from engine.operators.group_by import Grouping
 from engine.operators.multi_join import HASH, Limit
 from engine.plan.build import used_ids
+from engine.plan.fingerprint import scans
 from engine.plan.tree import Exchange, GroupBy, Join, Operator, Plan, Scan, Union, inputs_below
 from engine.query.model import Bound, Field, JoinQuery, key_id, offset_id, time_id
 from engine.query.types import arrow_type
@@ -30,6 +31,7 @@ class Side:
     times: tuple[str, ...]  # event time columns among them
     aliases: tuple[str, ...]  # base inputs below
     fused: int | None = None  # number of the operator in the same stage that feeds it
+    span_us: int | None = None  # runs that end further apart in time are not merged; None: any are
 
     def schema(self) -> pa.Schema:
         """Of a sorted batch."""
@@ -59,7 +61,6 @@ class Op:
     limits: tuple[Limit, ...]
     wanted: tuple[tuple[str, ...], ...]  # of each side, for the result
     target: Target | None  # None: the sink
-    merge_span_us: int | None  # runs longer than this in time are not merged further
     grouping: Grouping | None = None  # of window functions; None: a join
 
 
@@ -111,31 +112,90 @@ def compile_flow(plan: Plan, query: JoinQuery, *, exact: bool = True) -> Flow:
     return Flow(tuple(ops), tuple(sources))
 
 
-def _op(join: Join, number: dict[str, int], stages: dict[str, int], sides: tuple[Side, ...],
-        joins: Sequence[Join], query: JoinQuery, plan: Plan, exact: bool) -> Op:
+def _op(
+    join: Join,
+    number: dict[str, int],
+    stages: dict[str, int],
+    sides: tuple[Side, ...],
+    joins: Sequence[Join],
+    query: JoinQuery,
+    plan: Plan,
+    exact: bool,
+) -> Op:
     wanted = _needed(join, query, plan)
-    spans = [bound.us for bound in join.bounds]
     return Op(
-        id=join.id, number=number[join.id], stage=stages[join.id], sides=sides,
-        keys=len(join.key), groups=join.groups, exact_hash=exact and _exact(join.key),
+        id=join.id,
+        number=number[join.id],
+        stage=stages[join.id],
+        sides=tuple(replace(side, span_us=_span(join, at, plan)) for at, side in enumerate(sides)),
+        keys=len(join.key),
+        groups=join.groups,
+        exact_hash=exact and _exact(join.key),
         limits=tuple(_limit(b, sides, query) for b in join.bounds),
-        wanted=_owned(sides, wanted), target=_target(join, joins, number),
-        merge_span_us=max(1, max(spans) // 8) if spans else None)
+        wanted=_owned(sides, wanted),
+        target=_target(join, joins, number),
+    )
 
 
-def _group(group: GroupBy, number: dict[str, int], stages: dict[str, int], sides: tuple[Side, ...],
-           joins: Sequence[Operator], query: JoinQuery, plan: Plan, exact: bool) -> Op:
+def _group(
+    group: GroupBy,
+    number: dict[str, int],
+    stages: dict[str, int],
+    sides: tuple[Side, ...],
+    joins: Sequence[Operator],
+    query: JoinQuery,
+    plan: Plan,
+    exact: bool,
+) -> Op:
     """Window functions: one side, and no windows between sides. Runs may merge as far as all of them is
     needed for about the same time."""
     asked, whole = group.query, used_ids(query)
     wanted = tuple(f.name for f in sides[0].columns if f.name in whole)
-    grouping = Grouping(len(group.key), asked.time, asked.order, asked.aggregates, exact and _exact(group.key), wanted)
+    grouping = Grouping(
+        len(group.key),
+        asked.time,
+        asked.order,
+        asked.aggregates,
+        exact and _exact(group.key),
+        wanted,
+    )
     span = None if grouping.rows else max(1, (grouping.us + group.delay_us) // 8)
     return Op(
-        id=group.id, number=number[group.id], stage=stages[group.id], sides=sides, keys=len(group.key),
-        groups=group.groups, exact_hash=grouping.exact_hash, limits=(),
-        wanted=((*wanted, *(one.id for one in asked.aggregates)),), target=None, merge_span_us=span,
-        grouping=grouping)
+        id=group.id,
+        number=number[group.id],
+        stage=stages[group.id],
+        sides=(replace(sides[0], span_us=span),),
+        keys=len(group.key),
+        groups=group.groups,
+        exact_hash=grouping.exact_hash,
+        limits=(),
+        wanted=((*wanted, *(one.id for one in asked.aggregates)),),
+        target=None,
+        grouping=grouping,
+    )
+
+
+def _span(join: Join, at: int, plan: Plan) -> int | None:
+    """An eighth of the time that a side's rows are kept: so much longer merging may keep them. They are
+    kept for ever unless windows say for each other side when its rows come too late for them."""
+    delays = {scan.input.alias: round(scan.stream.watermark_s * 1e6) for scan in scans(join)}
+    sides = [
+        [plan.inputs.index(given) for given in inputs_below(child.child)] for child in join.children
+    ]
+    kept = [
+        max(
+            (
+                b.us + delays[plan.inputs[b.late].alias]
+                for b in join.bounds
+                if b.early in sides[at] and b.late in side
+            ),
+            default=None,
+        )
+        for other, side in enumerate(sides)
+        if other != at
+    ]
+    known = [us for us in kept if us is not None]
+    return max(1, max(known) // 8) if len(known) == len(kept) else None
 
 
 def _exact(key: Sequence[Field]) -> bool:
@@ -148,7 +208,11 @@ def _stages(joins: Sequence[Operator]) -> dict[str, int]:
     results go no further than the task."""
     at: dict[str, int] = {}
     for join in joins:
-        below = [(at[child.child.id], child.fused) for child in join.children if isinstance(child.child, Join)]
+        below = [
+            (at[child.child.id], child.fused)
+            for child in join.children
+            if isinstance(child.child, Join)
+        ]
         at[join.id] = max((stage + (not fused) for stage, fused in below), default=0)
     for join in reversed(joins):
         for child in join.children:
@@ -176,7 +240,12 @@ def _scanned(node: Scan | Union) -> tuple[Field, ...]:
     keys = [Field(key_id(part.number), part.type) for part in given.keys]
     times = [Field(time_id(given.alias), kinds[given.time])] if given.time else []
     offset = [Field(offset_id(given.alias), "bigint")] if given.ordered else []
-    return (*keys, *times, *(Field(given.column_id(f.name), f.type) for f in given.payload), *offset)
+    return (
+        *keys,
+        *times,
+        *(Field(given.column_id(f.name), f.type) for f in given.payload),
+        *offset,
+    )
 
 
 def _limit(bound: Bound, sides: tuple[Side, ...], query: JoinQuery) -> Limit:

@@ -45,7 +45,7 @@ class GroupStep(NodeStep):
         rows = accepted(self.plan.query, delta) if delta is not None else None
         if rows is None or not rows.num_rows:
             return {}
-        clock = Clock(self.op.sides[0].times, self.op.merge_span_us)
+        clock = Clock(self.op.sides[0].times, self.op.sides[0].span_us)
         _, until = self.tick.fronts[self.op.id]
         trim = partial(group_by.trim, grouping=grouping_of(self.op), until=until)
         return {0: files.insert(self.runs[0], rows, self.tiers, self.fresh, clock, trim)}

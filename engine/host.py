@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING
 
 from engine import connectors
 from engine.errors import HostError, SpillwayError
-from engine.explain import explain
 from engine.lifecycle import LIVE, Entry, Event, Life, State
 from engine.overlap import refuse_overlap
 from engine.progress import RunSummary
@@ -254,7 +253,7 @@ class EngineHost:
         try:
             summary = run.serve(lambda: self._session_of(hosted.spec.name))
         except Exception as error:  # noqa: BLE001 (told by `status`, and not the others' affair)
-            known = error if isinstance(error, SpillwayError) else explain(error, hosted.spec.checkpoint)
+            known = error if isinstance(error, SpillwayError) else run.explained(error)
             known.__cause__ = error.__cause__ if known is error else error
             with self._changed:
                 hosted.error, hosted.run = known, None

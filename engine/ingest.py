@@ -43,6 +43,7 @@ class Layout:
     stream: int = 0  # its number
     streams: int = 1  # under this alias
     nullable: bool = False  # keys may be null
+    plain: tuple[str, ...] = ()  # the columns' names for people: as in the (first) stream
 
     def schema(self) -> pa.Schema:
         """Of the columns as they are read."""
@@ -76,9 +77,27 @@ def lay_out(flow: Flow) -> Union:
         keys = [] if given.nullable else [key_id(part.number) for part in given.keys]
         needed = [*keys, *([source.time] if source.time else [])]
         peers = [n for n, other in enumerate(flow.sources) if other.base == source.base]
-        layouts.append(Layout(number, given.alias, source.mark, source.op, source.side, columns, op.keys,
-                              tuple(needed), source.time, native, source.scan.stream.fields, mine, offset,
-                              peers.index(number), len(peers), given.nullable))
+        layouts.append(
+            Layout(
+                number,
+                given.alias,
+                source.mark,
+                source.op,
+                source.side,
+                columns,
+                op.keys,
+                tuple(needed),
+                source.time,
+                native,
+                source.scan.stream.fields,
+                mine,
+                offset,
+                peers.index(number),
+                len(peers),
+                given.nullable,
+                _plain(columns, flow.sources[peers[0]].scan.input),
+            )
+        )
     return Union(tuple(layouts), tuple(slots))
 
 
@@ -90,6 +109,16 @@ def _native(source: Source, columns: Sequence[Field]) -> tuple[str, ...] | None:
     plain = {key_id(part.number): part.column for part in given.keys}
     names = [plain.get(f.name, _column(f.name, given)) for f in columns]
     return tuple(name for name in names if name) if all(names) else None
+
+
+def _plain(columns: Sequence[Field], given: JoinInput) -> tuple[str, ...]:
+    """A name for each column, none twice."""
+    keys = {key_id(part.number): part.column or f"key_{part.number}" for part in given.keys}
+    names: list[str] = []
+    for column in columns:
+        name = keys.get(column.name) or _column(column.name, given) or column.name
+        names.append(name if name not in names else f"{name}_{len(names)}")
+    return tuple(names)
 
 
 def _column(name: str, given: JoinInput) -> str | None:
@@ -132,13 +161,23 @@ def _select(spark: SparkSession, source: Source, layout: Layout, union: Union) -
     from engine.sources.files import open_file_list, open_stream
 
     given, native = source.scan.input, layout.native is not None
-    rows = open_file_list(spark, source.scan.stream) if native else open_stream(spark, source.scan.stream)
+    rows = (
+        open_file_list(spark, source.scan.stream)
+        if native
+        else open_stream(spark, source.scan.stream)
+    )
     if given.where:
         rows = rows.where(given.where)
-    exprs = {slot: _expr(f.name, given) for slot, f in zip(layout.slots, layout.columns, strict=False)}
-    columns = [f"cast({layout.number} as tinyint) as input",
-               f"{'path' if native else 'cast(null as string)'} as path"]
-    columns += [f"cast({exprs.get(n, 'null')} as {kind}) as s{n}" for n, kind in enumerate(union.slots)]
+    exprs = {
+        slot: _expr(f.name, given) for slot, f in zip(layout.slots, layout.columns, strict=False)
+    }
+    columns = [
+        f"cast({layout.number} as tinyint) as input",
+        f"{'path' if native else 'cast(null as string)'} as path",
+    ]
+    columns += [
+        f"cast({exprs.get(n, 'null')} as {kind}) as s{n}" for n, kind in enumerate(union.slots)
+    ]
     return rows.selectExpr(*columns)
 
 
@@ -146,11 +185,18 @@ def read(layout: Layout, rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
     """The source's columns, in state's order, of rows of the union."""
     schema = layout.schema()
     if layout.native is None:
-        yield pa.RecordBatch.from_arrays([rows.column(2 + slot) for slot in layout.slots], schema=schema)
+        yield pa.RecordBatch.from_arrays(
+            [rows.column(2 + slot) for slot in layout.slots], schema=schema
+        )
         return
     for path in rows.column(1).to_pylist():
-        table = read_native(path, list(dict.fromkeys(layout.native)), layout.fields).combine_chunks()
+        table = read_native(
+            path, list(dict.fromkeys(layout.native)), layout.fields
+        ).combine_chunks()
         for part in table.to_batches():
             columns = [part.column(name) for name in layout.native]
-            fitting = [c if c.type == f.type else c.cast(f.type) for c, f in zip(columns, schema, strict=True)]
+            fitting = [
+                c if c.type == f.type else c.cast(f.type)
+                for c, f in zip(columns, schema, strict=True)
+            ]
             yield pa.RecordBatch.from_arrays(fitting, schema=schema)

@@ -57,8 +57,9 @@ class NodeStep:
         self.worked = False
         self.fetched = 0
 
-    def run(self, deltas: Mapping[int, list[pa.RecordBatch]],
-            held: Mapping[int, list[pa.RecordBatch]]) -> Iterator[pa.RecordBatch]:
+    def run(
+        self, deltas: Mapping[int, list[pa.RecordBatch]], held: Mapping[int, list[pa.RecordBatch]]
+    ) -> Iterator[pa.RecordBatch]:
         """Do it all; `head` and `tally` say what was done."""
         cpu, wall = time.process_time(), time.perf_counter()
         holds = [h for side, piles in held.items() if piles for h in self._hold(side, piles)]
@@ -70,14 +71,21 @@ class NodeStep:
             yield from self._results(ordered, staged)
         changes = self._insert(ordered)
         rows_in = int(self.tally.rows_in.sum())
-        self.worked = bool(holds or changes or staged or rows_in or self.tick.releases.get((self.op.id, self.node)))
+        self.worked = bool(
+            holds or changes or staged or rows_in or self.tick.releases.get((self.op.id, self.node))
+        )
         self._dawdle(rows_in)
         self.head = {
-            "taken": [d.num_rows if d else 0 for d in ordered], "rows_in": rows_in, "rows_out": int(self.tally.rows_out.sum()),
-            "cpu_s": time.process_time() - cpu, "wall_s": time.perf_counter() - wall,
+            "taken": [d.num_rows if d else 0 for d in ordered],
+            "rows_in": rows_in,
+            "rows_out": int(self.tally.rows_out.sum()),
+            "cpu_s": time.process_time() - cpu,
+            "wall_s": time.perf_counter() - wall,
             "changes": {i: [c.kept, [r.pack() for r in c.added]] for i, c in changes.items()},
-            "holds": [hold.pack() for hold in holds], "staged": staged,
-            "executor": hosts.executor(), "fetched": self.fetched,
+            "holds": [hold.pack() for hold in holds],
+            "staged": staged,
+            "executor": hosts.executor(),
+            "fetched": self.fetched,
         }
 
     def _fetch(self) -> None:
@@ -91,7 +99,9 @@ class NodeStep:
         nulls, mask = above.grouping is not None, self.tick.routes[above.number].mask
         marks = hash_keys(batch.columns[: above.keys], mask, nulls=nulls)
         names = [multi_join.HASH, *batch.schema.names]
-        return files.sort_batch(pa.RecordBatch.from_arrays([pa.array(marks), *batch.columns], names=names))
+        return files.sort_batch(
+            pa.RecordBatch.from_arrays([pa.array(marks), *batch.columns], names=names)
+        )
 
     def _delta(self, side: int, fresh: list[pa.RecordBatch]) -> pa.RecordBatch | None:
         """A side's rows of this tick in hash order, released ones first."""
@@ -117,11 +127,17 @@ class NodeStep:
         """Is there something to do even without input?"""
         return False
 
-    def _results(self, deltas: Sequence[pa.RecordBatch | None], staged: list[Staged]) -> Iterator[pa.RecordBatch]:
+    def _results(
+        self, deltas: Sequence[pa.RecordBatch | None], staged: list[Staged]
+    ) -> Iterator[pa.RecordBatch]:
         """What comes of the tick's rows and state: for the operator above, or into the sink's file."""
         self.fetched = sum(files.ensure(run, self.tiers) for mine in self.runs for run in mine)
         views = [[files.view(run, self.tiers) for run in mine] for mine in self.runs]
-        out = _Sink(self.plan, self.tick.version, self.op, self.node) if self.op.target is None else None
+        out = (
+            _Sink(self.plan, self.tick.version, self.op, self.node)
+            if self.op.target is None
+            else None
+        )
         try:
             for chunk in self._chunks(deltas, views):
                 ids = group_of(chunk.hashes, self.op.groups)
@@ -138,19 +154,30 @@ class NodeStep:
                 out.writer.abort()
             raise
 
-    def _chunks(self, deltas: Sequence[pa.RecordBatch | None], views: list[list[View]]) -> Iterator[multi_join.Chunk]:
+    def _chunks(
+        self, deltas: Sequence[pa.RecordBatch | None], views: list[list[View]]
+    ) -> Iterator[multi_join.Chunk]:
         """Each side's delta against the others' runs, and the deltas of the sides before it."""
         for source, delta in enumerate(deltas):
             if delta is not None:
                 yield from self._probe(delta, source, views)
                 views[source].append(View([delta]))
 
-    def _probe(self, delta: pa.RecordBatch, source: int, views: list[list[View]]) -> Iterator[multi_join.Chunk]:
-        return multi_join.probe(delta, source, views, keys=self.op.keys, exact_hash=self.op.exact_hash,
-                                wanted=self.op.wanted, limits=self.op.limits)
+    def _probe(
+        self, delta: pa.RecordBatch, source: int, views: list[list[View]]
+    ) -> Iterator[multi_join.Chunk]:
+        return multi_join.probe(
+            delta,
+            source,
+            views,
+            keys=self.op.keys,
+            exact_hash=self.op.exact_hash,
+            wanted=self.op.wanted,
+            limits=self.op.limits,
+        )
 
     def _insert(self, deltas: Sequence[pa.RecordBatch | None]) -> dict[int, Change]:
-        clocks = [Clock(side.times, self.op.merge_span_us) for side in self.op.sides]
+        clocks = [Clock(side.times, side.span_us) for side in self.op.sides]
         return {
             i: files.insert(self.runs[i], delta, self.tiers, self.fresh, clocks[i])
             for i, delta in enumerate(deltas)
@@ -189,7 +216,9 @@ class _Sink:
         self.schema = output_schema(plan.query)
         self.plain = self.query.where is None and all(o.source for o in self.query.outputs)
         self.counted = _counted(self.query)
-        self.writer = ResultWriter(plan.sink, version, node, self.schema, compression=plan.compression)
+        self.writer = ResultWriter(
+            plan.sink, version, node, self.schema, compression=plan.compression
+        )
 
     def take(self, chunk: multi_join.Chunk, ids: Longs) -> tuple[Longs, Longs]:
         """Write a chunk; how many rows of it each group has in the end (groups may repeat)."""
@@ -202,7 +231,9 @@ class _Sink:
         table = pa.Table.from_arrays([*rows.columns, group], names=[*rows.schema.names, _GROUP])
         done = evaluate(table, self.counted)
         counts = pc.value_counts(done.column(_GROUP).combine_chunks())
-        ids, totals = (counts.field(i).to_numpy(zero_copy_only=False).astype(np.int64) for i in (0, 1))
+        ids, totals = (
+            counts.field(i).to_numpy(zero_copy_only=False).astype(np.int64) for i in (0, 1)
+        )
         self.writer.write(done.drop_columns([_GROUP]).cast(self.schema))
         return ids, totals
 

@@ -25,11 +25,15 @@ class Pacing:
         self.enabled = enabled
         self._of = {join.id: _Operator(join.groups, plan.nodes) for join in plan.operators}
 
-    def admissions(self, manifest: Manifest, placements: Mapping[str, Sequence[int]]) -> dict[str, Admission]:
+    def admissions(
+        self, manifest: Manifest, placements: Mapping[str, Sequence[int]]
+    ) -> dict[str, Admission]:
         """Who waits in the next tick, by operator."""
         if not self.enabled:
             return {}
-        return {id_: mine.admission(id_, manifest, placements[id_]) for id_, mine in self._of.items()}
+        return {
+            id_: mine.admission(id_, manifest, placements[id_]) for id_, mine in self._of.items()
+        }
 
     def learn(self, report: TickReport, manifest: Manifest) -> None:
         """Take in one tick's report, and what waits after it."""
@@ -48,8 +52,15 @@ class _Operator:
 
     def admission(self, id_: str, manifest: Manifest, placement: Sequence[int]) -> Admission:
         groups = len(self._rows)
-        return admit(Load(np.array(placement, dtype=np.int64), self._rows, manifest.held_rows(id_, groups),
-                          manifest.held_since(id_, groups), self._pace))
+        return admit(
+            Load(
+                np.array(placement, dtype=np.int64),
+                self._rows,
+                manifest.held_rows(id_, groups),
+                manifest.held_since(id_, groups),
+                self._pace,
+            )
+        )
 
     def arrived(self, rows: Longs) -> None:
         if self._before is not None:

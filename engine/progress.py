@@ -12,9 +12,10 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import TextIO
+from datetime import datetime
+from typing import Any, Protocol, TextIO
 
 from engine.reports import NodeReport, TickReport
 
@@ -22,6 +23,15 @@ RATE_WINDOW_S = 5.0
 LINE_EVERY_S = 1.0
 NODES_SHOWN_MAX = 16
 BAR_WIDTH = 24
+
+
+class Counts(Protocol):
+    """Counts over a query's life."""
+
+    rows_in: int
+    rows_out: int
+    null_key_rows: int
+    late_rows: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +50,33 @@ class RunSummary:
     spilled_bytes: int
     late_rows: int
     null_key_rows: int
+
+    @classmethod
+    def of(
+        cls,
+        query: str,
+        totals: Counts,
+        triggers: Sequence[Mapping[str, Any]],
+        last_commit_s: float,
+        startup_s: float,
+        state_bytes: int,
+    ) -> RunSummary:
+        """From Structured Streaming's own progress reports (`triggers`) and the engine's counts."""
+        first = datetime.fromisoformat(triggers[0]["timestamp"]).timestamp() if triggers else 0.0
+        ticks = [t["durationMs"].get("triggerExecution", 0) for t in triggers if t["numInputRows"]]
+        return cls(
+            query=query,
+            ticks=len(ticks),
+            rows_in=totals.rows_in,
+            rows_out=totals.rows_out,
+            seconds=round(max(0.0, last_commit_s - first) if last_commit_s else 0.0, 3),
+            seconds_startup=round(startup_s, 3),
+            tick_seconds=tuple(ms / 1000 for ms in ticks),
+            state_bytes=state_bytes,
+            spilled_bytes=0,
+            late_rows=totals.late_rows,
+            null_key_rows=totals.null_key_rows,
+        )
 
     def to_json(self) -> str:
         """One line, with exactly these fields in this order."""

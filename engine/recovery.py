@@ -27,7 +27,9 @@ def recover(ticker: Ticker) -> None:
     ticker.manifest = found.manifest
     since = 0
     if found.stats is not None:
-        ticker.stats.update({op: GroupStats.unpack(raw) for op, raw in found.stats["groups"].items()})
+        ticker.stats.update(
+            {op: GroupStats.unpack(raw) for op, raw in found.stats["groups"].items()}
+        )
         ticker.totals, since = Totals(**found.stats["totals"]), found.stats["version"]
     for commit in found.tail:
         if commit.version > since:
@@ -53,9 +55,16 @@ def _check_durable(ticker: Ticker) -> None:
         path = os.path.join(folder, name)
         have = os.path.getsize(path) if os.path.exists(path) else -1
         if have != size:
-            what = "state file is missing" if have < 0 else f"state file has {have} bytes instead of {size}"
-            raise CheckpointError(what, where=path,
-                                  hint="Restore the checkpoint from a copy, or start with a new one.")
+            what = (
+                "state file is missing"
+                if have < 0
+                else f"state file has {have} bytes instead of {size}"
+            )
+            raise CheckpointError(
+                what,
+                where=path,
+                hint="Restore the checkpoint from a copy, or start with a new one.",
+            )
 
 
 def _sizes(manifest: Manifest) -> dict[str, int]:
@@ -72,7 +81,9 @@ def _settle(ticker: Ticker) -> None:
     changes: dict[Place, Change] = {}
     for op in ticker.setup.flow.ops:
         if any(runs for place, runs in manifest.runs.items() if place.operator == op.id):
-            changes |= _rehome(ticker, op, next(o.placement for o in plan.operators if o.id == op.id))
+            changes |= _rehome(
+                ticker, op, next(o.placement for o in plan.operators if o.id == op.id)
+            )
     placement = {operator.id: operator.placement for operator in plan.operators}
     ticker.commit(Outcome({}, changes, [], {}, {}, {}, {}), None, EVERYBODY, placement=placement)
 
@@ -83,10 +94,19 @@ def _rehome(ticker: Ticker, op: Op, placement: tuple[int, ...]) -> dict[Place, C
     mine = {place: some for place, some in runs.items() if place.operator == op.id}
     everything = tuple(
         tuple(run for place, some in mine.items() if place.input == i for run in some)
-        for i in range(len(op.sides)))
-    plan = RehomePlan(ticker.manifest.version + 1, ticker.setup.tiers[op.id], placement, everything,
-                      tuple(side.times for side in op.sides))
+        for i in range(len(op.sides))
+    )
+    plan = RehomePlan(
+        ticker.manifest.version + 1,
+        ticker.setup.tiers[op.id],
+        placement,
+        everything,
+        tuple(side.times for side in op.sides),
+    )
     gone = {place: Change(0, ()) for place in mine}
-    return gone | {Place(op.id, node, i): Change(0, (Run.unpack(raw),))
-                   for node, text in ticker.on_nodes(Rehome(plan), REHOMED)
-                   for i, raw in enumerate(json.loads(text)) if raw}
+    return gone | {
+        Place(op.id, node, i): Change(0, (Run.unpack(raw),))
+        for node, text in ticker.on_nodes(Rehome(plan), REHOMED)
+        for i, raw in enumerate(json.loads(text))
+        if raw
+    }

@@ -49,7 +49,9 @@ class Rehome:
                     pairs = zip(self.plan.runs, self.plan.times, strict=True)
                     made = [self._gather(node, runs, Clock(times)) for runs, times in pairs]
                     text = json.dumps([run.pack() if run else None for run in made])
-                    yield pa.RecordBatch.from_arrays([pa.array([node], pa.int32()), pa.array([text])], schema=_REHOMED)
+                    yield pa.RecordBatch.from_arrays(
+                        [pa.array([node], pa.int32()), pa.array([text])], schema=_REHOMED
+                    )
         except SpillwayError as error:
             raise RuntimeError(error.encode()) from error
 

@@ -21,7 +21,7 @@ from pyspark.errors import PySparkException
 from engine import connectors, ingest, lock
 from engine.admission import drain
 from engine.cluster import is_cluster
-from engine.errors import CheckpointError
+from engine.errors import CheckpointError, SpillwayError
 from engine.explain import explain, jvm_gone
 from engine.flow import compile_flow
 from engine.hashing import FULL_MASK
@@ -42,7 +42,6 @@ from engine.sinks import open_sink, side_directory
 from engine.state import folders, replay
 from engine.state.commits import CommitLog
 from engine.state.files import Tiers, write_error
-from engine.summary import summarise
 from engine.tick import SIDE_KINDS, Setup, Ticker
 
 if TYPE_CHECKING:
@@ -121,6 +120,15 @@ class QueryRun:
         """Of all nodes together; 0 without a budget."""
         return (self.spec.memory_per_node_bytes or 0) * self.plan.nodes
 
+    def explained(self, error: Exception) -> SpillwayError:
+        """The error as its user may read it."""
+        if isinstance(error, Py4JNetworkError | ConnectionError):
+            return jvm_gone(self._log_dir())
+        if isinstance(error, OSError):
+            return write_error(str(error.filename or self.spec.checkpoint), error)
+        sources = [stream.options for stream in self.spec.streams.values()]
+        return explain(error, self.spec.checkpoint, [self.spec.sink.options, *sources])
+
     def run(self, master: str | None) -> RunSummary:
         """On a session of its own, with Ctrl-C: until the input is done (`once`) or `stop` is called."""
 
@@ -164,19 +172,12 @@ class QueryRun:
                 with around or nullcontext():
                     self._run_ticks(spark, ticker)
                 ticker.release()
-            except (Py4JNetworkError, ConnectionError) as error:
-                raise jvm_gone(self._log_dir()) from error
-            except (PySparkException, Py4JError) as error:
-                given = [s.options for s in self.spec.streams.values()]
-                raise explain(error, self.spec.checkpoint, [self.spec.sink.options, *given]) from error
-            except OSError as error:
-                raise write_error(str(error.filename or self.spec.checkpoint), error) from error
+            except (PySparkException, Py4JError, OSError) as error:
+                raise self.explained(error) from error
             finally:
                 self._ticker = None
                 folders.release(places)  # after a failure too: the checkpoint has it all
-        return summarise(
-            self.spec.name, ticker, self._progress, self._ready, self._last_commit_s
-        )
+        return self._summary(ticker)
 
     def _claim(self) -> CommitLog:
         """The commit log, after making sure that it is this query's."""
@@ -360,6 +361,12 @@ class QueryRun:
 
     def _held_bytes(self, ticker: Ticker) -> int:
         return sum(hold.segment.bytes for hold in ticker.manifest.holds)
+
+    def _summary(self, ticker: Ticker) -> RunSummary:
+        state = sum(ticker.manifest.memory_bytes(n) for n in range(self.plan.nodes))
+        return RunSummary.of(
+            self.spec.name, ticker.totals, self._progress, self._last_commit_s, self._ready, state
+        )
 
 
 def _progress(stream: StreamingQuery) -> list[dict[str, Any]]:

@@ -132,7 +132,12 @@ def start_session(
     _set_environment(master)
     conf = SparkConf().setMaster(master).setAppName(app_name)
     conf.setAll(list((spark_conf(master, nodes, driver_memory) | dict(extra)).items()))
-    with _log(log_dir) as log, _log_settings() as java_options, _own_interrupts(), cluster.secret(master):
+    with (
+        _log(log_dir) as log,
+        _log_settings() as java_options,
+        _own_interrupts(),
+        cluster.secret(master),
+    ):
         conf.set("spark.driver.extraJavaOptions", java_options)
         try:
             _launch(conf, log)

@@ -84,8 +84,11 @@ class Stage:
             if passing:
                 yield batch.take(pa.array(passing))
         if len(nodes) > 1:
-            raise SpillwayError(f"one partition holds rows of nodes {sorted(nodes)}", where="exchange",
-                                hint="This is a defect: please report it.")
+            raise SpillwayError(
+                f"one partition holds rows of nodes {sorted(nodes)}",
+                where="exchange",
+                hint="This is a defect: please report it.",
+            )
         for node in nodes:
             yield from _Work(self.plan, tick, self.number, node).run(parts)
 
@@ -112,8 +115,10 @@ class _Work:
             if op.stage != self.number:
                 continue
             step = (NodeStep if op.grouping is None else GroupStep)(plan, self.tick, op, self.node)
-            deltas = {n: [*parts.get((op.number, n, DELTA), []), *self.fused.get((op.number, n), [])]
-                      for n in range(len(op.sides))}
+            deltas = {
+                n: [*parts.get((op.number, n, DELTA), []), *self.fused.get((op.number, n), [])]
+                for n in range(len(op.sides))
+            }
             held = {n: parts.get((op.number, n, HELD), []) for n in range(len(op.sides))}
             for batch in step.run(deltas, held):
                 yield from self._send(step, batch)
@@ -132,7 +137,9 @@ class _Work:
             self.fused.setdefault((target.op, target.side), []).append(step.hashed(ordered, above))
             return
         nulls = above.grouping is not None
-        yield from self.tick.routes[target.op].send(target.side, ordered, above.keys, side.schema(), nulls=nulls)
+        yield from self.tick.routes[target.op].send(
+            target.side, ordered, above.keys, side.schema(), nulls=nulls
+        )
 
     def _set_aside(self, parts: Parts) -> list[list[Any]]:
         """Rows that join nothing, or came too late, go to their side outputs: [kind, input, rows, files]."""
@@ -143,17 +150,21 @@ class _Work:
             layout, batch = self.plan.layouts[number], concat(piles)
             folder = os.path.join(self.plan.sides, SIDE_KINDS[kind], layout.alias)
             os.makedirs(folder, exist_ok=True)
-            table = pa.Table.from_batches([batch]).rename_columns(_plain_names(layout))
+            table = pa.Table.from_batches([batch]).rename_columns(list(layout.plain))
             name = self.node * len(self.plan.layouts) + number
             writer = ResultWriter(folder, self.tick.version, name, table.schema)
             writer.write(table)
-            out.append([SIDE_KINDS[kind], layout.alias, batch.num_rows, staged_file(writer.close())])
+            out.append(
+                [SIDE_KINDS[kind], layout.alias, batch.num_rows, staged_file(writer.close())]
+            )
             del side
         return out
 
     def _report(self, op: int, head: dict[str, Any], tally: Tally) -> pa.RecordBatch:
         delta = sparse(tally.rows_in, tally.bytes_in, tally.rows_out)
-        arrays = np.concatenate([delta.groups, delta.rows_in, delta.bytes_in, delta.rows_out]).tobytes()
+        arrays = np.concatenate(
+            [delta.groups, delta.rows_in, delta.bytes_in, delta.rows_out]
+        ).tobytes()
         body = json.dumps(head).encode() + b"\0" + arrays
         token = self.tick.routes[op].tokens[self.node]
         return packed_bytes(token, self.node, op, 0, REPORT, pa.py_buffer(body))
@@ -163,21 +174,3 @@ def parse_report(body: bytes) -> tuple[dict[str, Any], GroupDelta]:
     """What `_report` packed."""
     head, _, arrays = body.partition(b"\0")
     return json.loads(head), GroupDelta(*np.frombuffer(arrays, dtype=np.int64).reshape(4, -1))
-
-
-def _plain_names(layout: Layout) -> list[str]:
-    """The side output's column names: as in the stream, as far as they are columns of it."""
-    names = [name.removeprefix(f"{layout.alias}.").removeprefix("@") for name in
-             (f.name for f in layout.columns)]
-    known = list(layout.native) if layout.native else names
-    return [f"key_{n[1:]}" if n.startswith("$") else n for n in _distinct(known)]
-
-
-def _distinct(names: list[str]) -> list[str]:
-    seen: dict[str, int] = {}
-    out = []
-    for name in names:
-        seen[name] = seen.get(name, 0) + 1
-        out.append(name if seen[name] == 1 else f"{name}_{seen[name]}")
-    return out
-

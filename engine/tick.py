@@ -94,9 +94,16 @@ class Totals:
 class Ticker:
     """Runs ticks and commits them."""
 
-    def __init__(self, spark: SparkSession, setup: Setup, log: CommitLog, sink: Sink,
-                 sides: Mapping[str, ParquetDirectory], ports: Sequence[ReportPort],
-                 clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        spark: SparkSession,
+        setup: Setup,
+        log: CommitLog,
+        sink: Sink,
+        sides: Mapping[str, ParquetDirectory],
+        ports: Sequence[ReportPort],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self.spark, self.setup, self.log, self.sink = spark, setup, log, sink
         self.sides, self.ports, self.clock = sides, ports, clock
         self.manifest, self.totals = Manifest(), Totals()
@@ -106,24 +113,39 @@ class Ticker:
     @property
     def placements(self) -> dict[str, tuple[int, ...]]:
         """The node of each group of each operator, now."""
-        return {op.id: self.manifest.placement.get(op.id, op.placement) for op in self.setup.plan.operators}
+        return {
+            op.id: self.manifest.placement.get(op.id, op.placement)
+            for op in self.setup.plan.operators
+        }
 
-    def tick(self, rows: DataFrame | None, batch: int | None, admissions: Admissions = EVERYBODY) -> TickReport:
+    def tick(
+        self, rows: DataFrame | None, batch: int | None, admissions: Admissions = EVERYBODY
+    ) -> TickReport:
         """Process one batch (or none: then held rows may be released), commit it, publish it. `rows` are
         those of `stages`: to look at them is to run the tick."""
         started = time.perf_counter()
-        admissions = {op.id: self._complete(op.id, admissions.get(op.id, OPEN)) for op in self.setup.flow.ops}
+        admissions = {
+            op.id: self._complete(op.id, admissions.get(op.id, OPEN)) for op in self.setup.flow.ops
+        }
         if rows is not None:
             admissions = {op: Admission(a.hold + a.release, ()) for op, a in admissions.items()}
         marks = self.marks()  # once: what expires, what is late and what is promised must agree
         expired = watermarks.expired(self.setup.flow, self.manifest, marks)
         fronts, wake = watermarks.due(self.setup.flow, self.manifest, marks)
-        brief = replace(self.brief(admissions, self.manifest.without(expired), marks), fronts=fronts, wake=wake)
+        brief = replace(
+            self.brief(admissions, self.manifest.without(expired), marks), fronts=fronts, wake=wake
+        )
         outcome = self.step(rows, brief)
         self.arrived |= dict.fromkeys(outcome.seen, self.clock())
         released = {g: a for g, a in admissions.items() if a.release}
-        commit = self.commit(outcome, batch, released, expired=expired, marks=marks,
-                             fronts={op: until for op, (_, until) in fronts.items()})
+        commit = self.commit(
+            outcome,
+            batch,
+            released,
+            expired=expired,
+            marks=marks,
+            fronts={op: until for op, (_, until) in fronts.items()},
+        )
         self._publish(commit)
         if self.anchor:
             self.anchor.settle(outcome.homes())
@@ -134,14 +156,26 @@ class Ticker:
 
     def due(self) -> bool:
         """Is there something to do without input: rows on hold, or rows that the watermark has passed?"""
-        return bool(self.manifest.holds) or watermarks.due(self.setup.flow, self.manifest, self.marks())[1]
+        return (
+            bool(self.manifest.holds)
+            or watermarks.due(self.setup.flow, self.manifest, self.marks())[1]
+        )
 
     def waiting(self) -> str:
         """What to tell whoever expects all results at the end of the input, where rows wait for the watermark."""
         for op, until in self.manifest.fronts.items():
-            runs = [r for place, some in self.manifest.runs.items() if place.operator == op for r in some]
+            runs = [
+                r
+                for place, some in self.manifest.runs.items()
+                if place.operator == op
+                for r in some
+            ]
             if any(run.times[0][1] >= until for run in runs):
-                at = datetime.fromtimestamp(until // 10**6, UTC).isoformat(" ") if until > 0 else "none yet"
+                at = (
+                    datetime.fromtimestamp(until // 10**6, UTC).isoformat(" ")
+                    if until > 0
+                    else "none yet"
+                )
                 return f"rows younger than the watermark ({at}) wait for more input; their results come with it"
         return ""
 
@@ -151,15 +185,25 @@ class Ticker:
 
     def _idle(self) -> set[str]:
         """The sources that have been silent for longer than they may hold the others back."""
-        now, patience = self.clock(), {s.mark: s.scan.stream.idle_after_s for s in self.setup.flow.sources}
-        return {name for name, at in self.arrived.items()
-                if (limit := patience.get(name)) is not None and now - at > limit}
+        now, patience = (
+            self.clock(),
+            {s.mark: s.scan.stream.idle_after_s for s in self.setup.flow.sources},
+        )
+        return {
+            name
+            for name, at in self.arrived.items()
+            if (limit := patience.get(name)) is not None and now - at > limit
+        }
 
     def _complete(self, operator: str, admission: Admission) -> Admission:
         """A group with rows still waiting keeps its new rows waiting: order inside a group stands."""
-        waiting = {g for hold in self.manifest.holds if hold.operator == operator for g in hold.groups}
+        waiting = {
+            g for hold in self.manifest.holds if hold.operator == operator for g in hold.groups
+        }
         release = waiting.intersection(admission.release)
-        return Admission(tuple(sorted({*admission.hold} | waiting - release)), tuple(sorted(release)))
+        return Admission(
+            tuple(sorted({*admission.hold} | waiting - release)), tuple(sorted(release))
+        )
 
     def stages(self, rows: DataFrame) -> DataFrame:
         """The tick as a query over the rows of `ingest`: planned once, run once for every tick."""
@@ -174,8 +218,15 @@ class Ticker:
     @property
     def standing(self) -> Standing:
         """What the tasks know, whatever the tick."""
-        return Standing(self.setup.flow, self.setup.tiers, self.setup.query, self.setup.union.layouts,
-                        str(self.sink.directory), self.sink.compression, self.setup.side_folder)
+        return Standing(
+            self.setup.flow,
+            self.setup.tiers,
+            self.setup.query,
+            self.setup.union.layouts,
+            str(self.sink.directory),
+            self.sink.compression,
+            self.setup.side_folder,
+        )
 
     def on_nodes(self, function: ArrowMap, schema: str) -> list[tuple[Any, ...]]:
         """Run a function once on every node, between ticks; what they return."""
@@ -184,7 +235,11 @@ class Ticker:
 
     def exchange(self, packed: DataFrame) -> DataFrame:
         """Each node's rows in the partition that is its own."""
-        return self.anchor.route(packed) if self.anchor else packed.repartition(self.setup.plan.nodes, "token")
+        return (
+            self.anchor.route(packed)
+            if self.anchor
+            else packed.repartition(self.setup.plan.nodes, "token")
+        )
 
     @cached_property
     def anchor(self) -> Anchor | None:
@@ -196,7 +251,12 @@ class Ticker:
         tokens = ",".join(str(t) for t in self.setup.tokens)
         return self.spark.range(0, self.setup.plan.nodes, 1, 1).selectExpr(
             f"element_at(cast(split('{tokens}', ',') as array<int>), cast(id as int) + 1) as token",
-            "cast(id as int) as node", "0 as op", "0 as side", f"{CONTROL} as kind", "cast('' as binary) as body")
+            "cast(id as int) as node",
+            "0 as op",
+            "0 as side",
+            f"{CONTROL} as kind",
+            "cast('' as binary) as body",
+        )
 
     @cached_property
     def _idle_stages(self) -> DataFrame:
@@ -214,40 +274,75 @@ class Ticker:
         setup, nodes = self.setup, range(self.setup.plan.nodes)
         placements = self.placements
         return Brief(
-            version=manifest.version + 1, marks=marks,
-            routes={op.number: self._route(op.number, placements[op.id], admissions.get(op.id, OPEN))
-                    for op in setup.flow.ops},
-            runs={(op.id, n): manifest.at(op.id, n, len(op.sides)) for op in setup.flow.ops for n in nodes},
-            releases=releases_of(manifest.holds, admissions, placements), slow=setup.slow)
+            version=manifest.version + 1,
+            marks=marks,
+            routes={
+                op.number: self._route(op.number, placements[op.id], admissions.get(op.id, OPEN))
+                for op in setup.flow.ops
+            },
+            runs={
+                (op.id, n): manifest.at(op.id, n, len(op.sides))
+                for op in setup.flow.ops
+                for n in nodes
+            },
+            releases=releases_of(manifest.holds, admissions, placements),
+            slow=setup.slow,
+        )
 
     def _route(self, op: int, placement: Sequence[int], admission: Admission) -> Route:
         """Rows of held groups are written down by a node that has no group on hold."""
         busy = {placement[g] for g in admission.hold}
         writer = next((n for n in range(self.setup.plan.nodes) if n not in busy), 0)
-        return route_of(op, placement, self.setup.tokens, admission.hold, writer, self.setup.hash_mask)
+        return route_of(
+            op, placement, self.setup.tokens, admission.hold, writer, self.setup.hash_mask
+        )
 
     # -- commit -------------------------------------------------------------------------------------
 
-    def commit(self, outcome: Outcome, batch: int | None, released: Admissions, *,
-               expired: Mapping[Place, Sequence[str]] = MappingProxyType({}),
-               marks: Mapping[str, int] = MappingProxyType({}), fronts: Mapping[str, int] = MappingProxyType({}),
-               placement: Mapping[str, tuple[int, ...]] = MappingProxyType({})) -> Commit:
+    def commit(
+        self,
+        outcome: Outcome,
+        batch: int | None,
+        released: Admissions,
+        *,
+        expired: Mapping[Place, Sequence[str]] = MappingProxyType({}),
+        marks: Mapping[str, int] = MappingProxyType({}),
+        fronts: Mapping[str, int] = MappingProxyType({}),
+        placement: Mapping[str, tuple[int, ...]] = MappingProxyType({}),
+    ) -> Commit:
         """Make the outcome the next version, and delete what only the version before needed."""
         tick = self.manifest.tick if batch is None else batch
         holds = (*remaining(self.manifest.holds, released), *outcome.holds)
         root = self.setup.flow.root.id
         stats = {
-            "time_s": time.time(), "groups": {op: delta.pack() for op, delta in outcome.deltas.items()},
-            "rows_in": self._rows_in(outcome), "late_rows": outcome.aside.get("late", 0),
+            "time_s": time.time(),
+            "groups": {op: delta.pack() for op, delta in outcome.deltas.items()},
+            "rows_in": self._rows_in(outcome),
+            "late_rows": outcome.aside.get("late", 0),
             "rows_out": int(outcome.deltas[root].rows_out.sum()) if root in outcome.deltas else 0,
-            "null_key_rows": outcome.aside.get("null_keys", 0)}
+            "null_key_rows": outcome.aside.get("null_keys", 0),
+        }
         delays = self.setup.delays_us()
         promised = {alias: mark + delays[alias] for alias, mark in marks.items()}
-        seen = {**self.manifest.seen, **promised}  # a promise made for an idle input is kept after a restart
+        seen = {
+            **self.manifest.seen,
+            **promised,
+        }  # a promise made for an idle input is kept after a restart
         for alias, stamp in outcome.seen.items():
             seen[alias] = max(stamp, seen.get(alias, stamp))
-        commit = Commit(self.manifest.version + 1, tick, outcome.changes, holds, outcome.staged, stats,
-                        placement, self.setup.plan.nodes, expired, seen, fronts)
+        commit = Commit(
+            self.manifest.version + 1,
+            tick,
+            outcome.changes,
+            holds,
+            outcome.staged,
+            stats,
+            placement,
+            self.setup.plan.nodes,
+            expired,
+            seen,
+            fronts,
+        )
         if self.anchor:
             check_seen(self._written(commit))
         after = commit.apply(self.manifest)
@@ -261,10 +356,20 @@ class Ticker:
         """The files that tasks wrote for a commit, with their sizes."""
         durable = self.setup.folders.durable
         for run in (run for change in commit.changes.values() for run in change.added):
-            yield from ((os.path.join(durable, s.file), s.bytes) for s in run.durable if s.version == commit.version)
+            yield from (
+                (os.path.join(durable, s.file), s.bytes)
+                for s in run.durable
+                if s.version == commit.version
+            )
         for name in commit.staged:
-            folder = str(self.sink.directory) if name == "results" else os.path.join(self.setup.side_folder, name)
-            yield from ((os.path.join(folder, file.tmp), file.bytes) for file in staged_of(commit, name))
+            folder = (
+                str(self.sink.directory)
+                if name == "results"
+                else os.path.join(self.setup.side_folder, name)
+            )
+            yield from (
+                (os.path.join(folder, file.tmp), file.bytes) for file in staged_of(commit, name)
+            )
 
     def release(self) -> None:
         """Give the memory of other hosts back, at an orderly end."""
@@ -274,14 +379,20 @@ class Ticker:
     def _rows_in(self, outcome: Outcome) -> int:
         """Rows that came in from sources: not those that one operator handed another."""
         sides = {(source.op, source.side) for source in self.setup.flow.sources}
-        return sum(rows for (op, _), head in outcome.heads.items()
-                   for side, rows in enumerate(head["taken"]) if (op, side) in sides)
+        return sum(
+            rows
+            for (op, _), head in outcome.heads.items()
+            for side, rows in enumerate(head["taken"])
+            if (op, side) in sides
+        )
 
     def count(self, commit: Commit) -> None:
         """Take a commit's figures into the statistics."""
         stats = commit.stats
         for op, raw in stats["groups"].items():
-            self.stats[op].add(GroupDelta.unpack(raw), version=commit.version, time_s=stats["time_s"])
+            self.stats[op].add(
+                GroupDelta.unpack(raw), version=commit.version, time_s=stats["time_s"]
+            )
         for name in Totals.__slots__:
             setattr(self.totals, name, getattr(self.totals, name) + stats[name])
 
@@ -318,21 +429,43 @@ class Ticker:
 
     # -- report -------------------------------------------------------------------------------------
 
-    def _report(self, outcome: Outcome, batch: int | None, started: float, commit: Commit) -> TickReport:
+    def _report(
+        self, outcome: Outcome, batch: int | None, started: float, commit: Commit
+    ) -> TickReport:
         manifest, placements, stats = self.manifest, self.placements, commit.stats
         held = {op.id: manifest.held_rows(op.id, op.groups) for op in self.setup.flow.ops}
         owner = {op: np.array(nodes, dtype=np.int64) for op, nodes in placements.items()}
         nodes = tuple(
-            NodeReport(n, outcome.of_node(n, "rows_in"), outcome.of_node(n, "rows_out"),
-                       outcome.of_node(n, "cpu_s"), outcome.of_node(n, "wall_s"), manifest.memory_bytes(n), 0,
-                       manifest.durable_bytes(n), sum(int(held[op][owner[op] == n].sum()) for op in held),
-                       outcome.homes().get(n, ""), outcome.of_node(n, "fetched"))
-            for n in range(self.setup.plan.nodes))
+            NodeReport(
+                n,
+                outcome.of_node(n, "rows_in"),
+                outcome.of_node(n, "rows_out"),
+                outcome.of_node(n, "cpu_s"),
+                outcome.of_node(n, "wall_s"),
+                manifest.memory_bytes(n),
+                0,
+                manifest.durable_bytes(n),
+                sum(int(held[op][owner[op] == n].sum()) for op in held),
+                outcome.homes().get(n, ""),
+                outcome.of_node(n, "fetched"),
+            )
+            for n in range(self.setup.plan.nodes)
+        )
         return TickReport(
-            self.setup.plan.name, manifest.version, batch, stats["time_s"], time.perf_counter() - started,
-            stats["rows_in"], stats["rows_out"], stats["null_key_rows"], stats["late_rows"],
-            sum(int(rows.sum()) for rows in held.values()), nodes,
-            tuple(self.stats[op].report(op, owner[op]) for op in held), operator_reports(self.setup.flow, outcome))
+            self.setup.plan.name,
+            manifest.version,
+            batch,
+            stats["time_s"],
+            time.perf_counter() - started,
+            stats["rows_in"],
+            stats["rows_out"],
+            stats["null_key_rows"],
+            stats["late_rows"],
+            sum(int(rows.sum()) for rows in held.values()),
+            nodes,
+            tuple(self.stats[op].report(op, owner[op]) for op in held),
+            operator_reports(self.setup.flow, outcome),
+        )
 
 
 __all__ = ["SIDE_KINDS", "Outcome", "Setup", "Ticker", "outcome_of", "staged_of"]

@@ -13,10 +13,14 @@ from engine.operators.multi_join import Limit
 from engine.state.model import Hold, Manifest, Place, Run
 
 NEVER = -(1 << 62)
-Fronts = Mapping[str, int]  # event time column -> no row to come is older; missing: nothing is known
+Fronts = Mapping[
+    str, int
+]  # event time column -> no row to come is older; missing: nothing is known
 
 
-def watermarks(seen: Mapping[str, int], delays_us: Mapping[str, int], idle: Iterable[str] = ()) -> dict[str, int]:
+def watermarks(
+    seen: Mapping[str, int], delays_us: Mapping[str, int], idle: Iterable[str] = ()
+) -> dict[str, int]:
     """Each input's watermark. An idle input does not hold the others back: it takes the least of the rest."""
     quiet = set(idle)
     marks = {alias: at - delays_us.get(alias, 0) for alias, at in seen.items()}
@@ -28,11 +32,15 @@ def watermarks(seen: Mapping[str, int], delays_us: Mapping[str, int], idle: Iter
     return marks | {alias: max(marks.get(alias, least), least) for alias in quiet}
 
 
-def fronts(flow: Flow, marks: Mapping[str, int], holds: Iterable[Hold]) -> dict[tuple[int, int], dict[str, int]]:
+def fronts(
+    flow: Flow, marks: Mapping[str, int], holds: Iterable[Hold]
+) -> dict[tuple[int, int], dict[str, int]]:
     """For each side of each operator: the least time of rows to come, held ones included."""
     out: dict[tuple[int, int], dict[str, int]] = {}
     waiting = list(holds)
-    unseen = {(s.op, s.side) for s in flow.sources if s.mark not in marks}  # UNION ALL waits for all its streams
+    unseen = {
+        (s.op, s.side) for s in flow.sources if s.mark not in marks
+    }  # UNION ALL waits for all its streams
     for source in flow.sources:
         if source.time and (source.op, source.side) not in unseen:
             mine = out.setdefault((source.op, source.side), {})
@@ -46,7 +54,9 @@ def fronts(flow: Flow, marks: Mapping[str, int], holds: Iterable[Hold]) -> dict[
                         if name in mine:
                             mine[name] = min(mine[name], low)
         if op.target is not None:
-            out[op.target.op, op.target.side] = _above(op, [out[op.number, n] for n in range(len(op.sides))])
+            out[op.target.op, op.target.side] = _above(
+                op, [out[op.number, n] for n in range(len(op.sides))]
+            )
     return out
 
 
@@ -59,8 +69,12 @@ def _above(op: Op, below: list[dict[str, int]]) -> dict[str, int]:
             reach = [own]
             for other in range(len(below)):
                 if other != at:
-                    known = [below[other][m.late] - m.us for m in op.limits
-                             if (m.early_side, m.early, m.late_side) == (at, name, other) and m.late in below[other]]
+                    known = [
+                        below[other][m.late] - m.us
+                        for m in op.limits
+                        if (m.early_side, m.early, m.late_side) == (at, name, other)
+                        and m.late in below[other]
+                    ]
                     reach.append(max(known, default=NEVER))
             out[name] = min(reach)
     return {name: front for name, front in out.items() if front > NEVER // 2}
@@ -84,7 +98,9 @@ def expired(flow: Flow, manifest: Manifest, marks: Mapping[str, int]) -> dict[Pl
     return out
 
 
-def due(flow: Flow, manifest: Manifest, marks: Mapping[str, int]) -> tuple[dict[str, tuple[int, int]], bool]:
+def due(
+    flow: Flow, manifest: Manifest, marks: Mapping[str, int]
+) -> tuple[dict[str, tuple[int, int]], bool]:
     """Of each operator with window functions, from which time to which its results are out after this
     tick; and whether there are such results. What is out stays out, whatever is held meanwhile."""
     known = fronts(flow, marks, manifest.holds)
@@ -93,13 +109,17 @@ def due(flow: Flow, manifest: Manifest, marks: Mapping[str, int]) -> tuple[dict[
         if op.grouping is not None:
             since = manifest.fronts.get(op.id, NEVER)
             out[op.id] = since, max(since, known[op.number, 0].get(op.grouping.time, NEVER))
-    return out, any(_waits(run, *out[place.operator]) for place, runs in manifest.runs.items()
-                    if place.operator in out for run in runs)
+    return out, any(
+        _waits(run, *out[place.operator])
+        for place, runs in manifest.runs.items()
+        if place.operator in out
+        for run in runs
+    )
 
 
 def _waits(run: Run, since: int, until: int) -> bool:
     """May the run have rows of that time?"""
-    (least, greatest), = run.times
+    ((least, greatest),) = run.times
     return since < until and greatest >= since and least < until
 
 
@@ -108,10 +128,21 @@ def _is_over(op: Op, side: int, run: Run, known: Mapping[tuple[int, int], Fronts
     the run is over once a new part on any of them is too late for all of its rows."""
     times = dict(zip(op.sides[side].times, run.times, strict=True))
     others = [other for other in range(len(op.sides)) if other != side]
-    return all(_too_late(op.limits, side, other, times, known.get((op.number, other), {})) for other in others)
+    return all(
+        _too_late(op.limits, side, other, times, known.get((op.number, other), {}))
+        for other in others
+    )
 
 
-def _too_late(limits: Iterable[Limit], side: int, other: int, times: Mapping[str, tuple[int, int]],
-              front: Fronts) -> bool:
-    return any(front.get(m.late, NEVER) - times[m.early][1] > m.us
-               for m in limits if (m.early_side, m.late_side) == (side, other))
+def _too_late(
+    limits: Iterable[Limit],
+    side: int,
+    other: int,
+    times: Mapping[str, tuple[int, int]],
+    front: Fronts,
+) -> bool:
+    return any(
+        front.get(m.late, NEVER) - times[m.early][1] > m.us
+        for m in limits
+        if (m.early_side, m.late_side) == (side, other)
+    )

@@ -193,7 +193,9 @@ def spread(first: Longs, count: Longs) -> Longs:
 
 def _gather(hits: _Hits) -> _Rows:
     """Copy the matching rows of one input together, ordered by key."""
-    used = [(v, f, c) for v, f, c in zip(hits.views, hits.first, hits.count, strict=True) if c.any()]
+    used = [
+        (v, f, c) for v, f, c in zip(hits.views, hits.first, hits.count, strict=True) if c.any()
+    ]
     batch = concat([v.take(spread(f, c)) for v, f, c in used])
     if len(used) > 1:
         key = np.concatenate([np.repeat(np.arange(len(c)), c) for _, _, c in used])
@@ -221,7 +223,9 @@ def _separate(rows: list[_Rows], marks: Hashes, keys: int) -> tuple[list[_Rows],
 
 
 def _codes(column: pa.Array) -> Longs:
-    codes: Longs = column.dictionary_encode().indices.to_numpy(zero_copy_only=False).astype(np.int64)
+    codes: Longs = (
+        column.dictionary_encode().indices.to_numpy(zero_copy_only=False).astype(np.int64)
+    )
     return codes
 
 
@@ -244,8 +248,13 @@ def _agrees(side: _Rows, lead: _Rows, keys: int) -> bool:
 class _Product:
     """Every combination of the inputs' rows of one key, for many keys, within the windows."""
 
-    def __init__(self, rows: list[_Rows], marks: Hashes, wanted: Sequence[Sequence[str]],
-                 limits: Sequence[Limit]) -> None:
+    def __init__(
+        self,
+        rows: list[_Rows],
+        marks: Hashes,
+        wanted: Sequence[Sequence[str]],
+        limits: Sequence[Limit],
+    ) -> None:
         self.marks, self.limits = marks, limits
         self.counts = [r.counts for r in rows]
         self.sides = [
@@ -298,7 +307,10 @@ class _Product:
             for side, counts in zip(reversed(self.sides), reversed(self.counts), strict=True):
                 picked.insert(0, side.offsets[key] + rest % counts[key])
                 rest = rest // counts[key]
-            times = [{n: t[r] for n, t in s.times.items()} for s, r in zip(self.sides, picked, strict=True)]
+            times = [
+                {n: t[r] for n, t in s.times.items()}
+                for s, r in zip(self.sides, picked, strict=True)
+            ]
             for at in range(1, len(self.sides)):
                 keep = self._within(at, times)
                 if keep is not None:

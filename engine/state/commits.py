@@ -38,16 +38,26 @@ class Commit:
     nodes: int = 0
     expired: Mapping[Place, Sequence[str]] = field(default_factory=dict)  # before the changes
     seen: Mapping[str, int] = field(default_factory=dict)
-    fronts: Mapping[str, int] = field(default_factory=dict)  # where operators wait for the watermark
+    fronts: Mapping[str, int] = field(
+        default_factory=dict
+    )  # where operators wait for the watermark
 
     def pack(self) -> dict[str, Any]:
         changes = {str(p): [c.kept, [r.pack() for r in c.added]] for p, c in self.changes.items()}
         holds = [hold.pack() for hold in self.holds]
-        return {"version": self.version, "tick": self.tick, "changes": changes, "holds": holds,
-                "staged": dict(self.staged), "stats": dict(self.stats),
-                "placement": {operator: list(owner) for operator, owner in self.placement.items()},
-                "nodes": self.nodes, "seen": dict(self.seen), "fronts": dict(self.fronts),
-                "expired": {str(place): list(ids) for place, ids in self.expired.items()}}
+        return {
+            "version": self.version,
+            "tick": self.tick,
+            "changes": changes,
+            "holds": holds,
+            "staged": dict(self.staged),
+            "stats": dict(self.stats),
+            "placement": {operator: list(owner) for operator, owner in self.placement.items()},
+            "nodes": self.nodes,
+            "seen": dict(self.seen),
+            "fronts": dict(self.fronts),
+            "expired": {str(place): list(ids) for place, ids in self.expired.items()},
+        }
 
     @staticmethod
     def unpack(raw: dict[str, Any]) -> Commit:
@@ -57,13 +67,30 @@ class Commit:
         }
         holds = tuple(Hold.unpack(h) for h in raw["holds"])
         placement = {operator: tuple(owner) for operator, owner in raw["placement"].items()}
-        return Commit(raw["version"], raw["tick"], changes, holds, raw["staged"], raw["stats"], placement,
-                      raw["nodes"], {Place.parse(p): ids for p, ids in raw["expired"].items()}, raw["seen"],
-                      raw.get("fronts", {}))
+        return Commit(
+            raw["version"],
+            raw["tick"],
+            changes,
+            holds,
+            raw["staged"],
+            raw["stats"],
+            placement,
+            raw["nodes"],
+            {Place.parse(p): ids for p, ids in raw["expired"].items()},
+            raw["seen"],
+            raw.get("fronts", {}),
+        )
 
     def apply(self, manifest: Manifest) -> Manifest:
-        return manifest.without(self.expired).after(tick=self.tick, changes=self.changes, holds=self.holds, placement=self.placement,
-                              nodes=self.nodes, seen=self.seen, fronts=self.fronts)
+        return manifest.without(self.expired).after(
+            tick=self.tick,
+            changes=self.changes,
+            holds=self.holds,
+            placement=self.placement,
+            nodes=self.nodes,
+            seen=self.seen,
+            fronts=self.fronts,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,13 +117,21 @@ class CommitLog:
         path = self.folder / "meta.json"
         if not path.exists():
             if self._files():  # whose they are is not known
-                raise CheckpointError("meta.json is missing, commits are there", where=str(self.folder), hint=_DAMAGED)
+                raise CheckpointError(
+                    "meta.json is missing, commits are there", where=str(self.folder), hint=_DAMAGED
+                )
             _write(path, {"format": FORMAT_VERSION, "query": dict(description)})
             return None
         meta = _read(path)
         if meta.get("format") != FORMAT_VERSION:
-            what = f"checkpoint has format {meta.get('format')}, this version reads {FORMAT_VERSION}"
-            raise CheckpointError(what, where=str(path), hint="Use the version that wrote it, or start a new checkpoint.")
+            what = (
+                f"checkpoint has format {meta.get('format')}, this version reads {FORMAT_VERSION}"
+            )
+            raise CheckpointError(
+                what,
+                where=str(path),
+                hint="Use the version that wrote it, or start a new checkpoint.",
+            )
         return dict(meta["query"])
 
     def append(self, commit: Commit) -> None:
@@ -106,7 +141,10 @@ class CommitLog:
     def snapshot(self, manifest: Manifest, stats: Any) -> None:
         """Replace all that came before by one file."""
         version = manifest.version
-        _write(self.folder / f"snapshot-{version:010d}.json", {"manifest": manifest.pack(), "stats": stats})
+        _write(
+            self.folder / f"snapshot-{version:010d}.json",
+            {"manifest": manifest.pack(), "stats": stats},
+        )
         for _, number, path in self._files():
             if number < version:
                 path.unlink()
@@ -166,7 +204,9 @@ def _read(path: Path) -> dict[str, Any]:
     try:
         head, _, text = path.read_bytes().partition(b"\n")
     except OSError as error:
-        raise CheckpointError(f"cannot be read ({error.strerror})", where=str(path), hint=_DAMAGED) from error
+        raise CheckpointError(
+            f"cannot be read ({error.strerror})", where=str(path), hint=_DAMAGED
+        ) from error
     if xxhash.xxh3_64_hexdigest(text).encode() != head:
         raise CheckpointError("does not match its checksum", where=str(path), hint=_DAMAGED)
     body: dict[str, Any] = json.loads(text)

@@ -39,7 +39,9 @@ class Tiers:
     segment_bytes_max: int = 8_000_000
     merge_bytes_max: int = 256_000_000
     fsync: bool = False
-    owner: str = ""  # on a cluster, the checkpoint: each host has a memory folder of its own (hosts.py)
+    owner: str = (
+        ""  # on a cluster, the checkpoint: each host has a memory folder of its own (hosts.py)
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,8 +83,7 @@ def write_run(
     """Write a sorted batch as segments into each of the folders under the same names."""
     ends = cuts(batch, tiers)
     return tuple(
-        _write(batch.slice(a, b - a), fresh.name(), folders, tiers.fsync)
-        for a, b in pairwise(ends)
+        _write(batch.slice(a, b - a), fresh.name(), folders, tiers.fsync) for a, b in pairwise(ends)
     )
 
 
@@ -133,11 +134,15 @@ def read(folder: str, segment: Segment) -> pa.RecordBatch:
             raise StateError("state file has the wrong size", where=path, hint=_DAMAGED)
         batch = pa.ipc.open_file(pa.memory_map(path)).get_batch(0)
     except (OSError, pa.ArrowInvalid) as error:
-        raise StateError(f"state file cannot be read ({error})", where=path, hint=_DAMAGED) from error
+        raise StateError(
+            f"state file cannot be read ({error})", where=path, hint=_DAMAGED
+        ) from error
     return batch.slice(segment.start, segment.rows)
 
 
-_DAMAGED = "The checkpoint is damaged or incomplete: restore it from a copy, or start with a new one."
+_DAMAGED = (
+    "The checkpoint is damaged or incomplete: restore it from a copy, or start with a new one."
+)
 
 
 def verify(folder: str, segment: Segment) -> None:
@@ -147,7 +152,9 @@ def verify(folder: str, segment: Segment) -> None:
         with open(path, "rb") as file:
             found = xxhash.xxh3_64_hexdigest(file.read())
     except OSError as error:
-        raise StateError(f"state file cannot be read ({error.strerror})", where=path, hint=_DAMAGED) from error
+        raise StateError(
+            f"state file cannot be read ({error.strerror})", where=path, hint=_DAMAGED
+        ) from error
     if found != segment.checksum:
         raise StateError("state file does not match its checksum", where=path, hint=_DAMAGED)
 
@@ -187,7 +194,9 @@ def fetch(run: Run, tiers: Tiers) -> None:
     for segment in run.memory:
         data = _encode(batch.slice(at, segment.rows))
         if xxhash.xxh3_64_hexdigest(memoryview(data)) != segment.checksum:
-            raise StateError("state made again differs from what was there", where=segment.file, hint=_DAMAGED)
+            raise StateError(
+                "state made again differs from what was there", where=segment.file, hint=_DAMAGED
+            )
         _publish(tiers.memory, segment.file, data)
         at += segment.rows
 
@@ -200,7 +209,7 @@ def _publish(folder: str, name: str, data: pa.Buffer) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Clock:
-    """The event time columns of an input, and how long in time a merged run may become (None: any)."""
+    """The event time columns of an input, and how far apart in time runs may end that merge (None: any)."""
 
     columns: tuple[str, ...] = ()
     span_us: int | None = None
@@ -211,9 +220,12 @@ class Clock:
         return tuple((int(t.min()), int(t.max())) for t in stamps)
 
     def joins(self, one: Times, two: Times) -> bool:
-        """May runs of these times be merged?"""
-        pairs = zip(one, two, strict=True)
-        return self.span_us is None or all(max(a[1], b[1]) - min(a[0], b[0]) <= self.span_us for a, b in pairs)
+        """May runs of these times be merged? A run goes when the last of its rows can, so the ends count. Time
+        is cut into spans: runs that merge one after the other would else grow for ever."""
+        span = self.span_us
+        return span is None or all(
+            a[1] // span == b[1] // span for a, b in zip(one, two, strict=True)
+        )
 
 
 UNTIMED = Clock()
@@ -222,8 +234,14 @@ UNTIMED = Clock()
 Trim = Callable[[pa.RecordBatch], pa.RecordBatch]
 
 
-def insert(runs: Runs, delta: pa.RecordBatch, tiers: Tiers, fresh: Fresh, clock: Clock = UNTIMED,
-           trim: Trim | None = None) -> Change:
+def insert(
+    runs: Runs,
+    delta: pa.RecordBatch,
+    tiers: Tiers,
+    fresh: Fresh,
+    clock: Clock = UNTIMED,
+    trim: Trim | None = None,
+) -> Change:
     """Add a sorted delta to an input's runs: durable at once, merged with runs of its own size. `trim`
     leaves out the rows of merged runs that nobody needs any more."""
     times = clock.of(delta)
@@ -243,8 +261,10 @@ def insert(runs: Runs, delta: pa.RecordBatch, tiers: Tiers, fresh: Fresh, clock:
     afresh = len({s.file for s in durable}) > DURABLE_FILES_MAX + len(cuts(batch, tiers))
     folders = [tiers.memory, tiers.durable] if afresh else [tiers.memory]
     segments = write_run(batch, tiers, fresh, folders)
-    return Change(kept, (Run(fresh.name()[:-6], batch.num_rows, segments, segments if afresh else durable,
-                             times),))
+    return Change(
+        kept,
+        (Run(fresh.name()[:-6], batch.num_rows, segments, segments if afresh else durable, times),),
+    )
 
 
 def _written(batch: pa.RecordBatch, tiers: Tiers, fresh: Fresh, clock: Clock) -> Runs:
@@ -256,13 +276,20 @@ def _written(batch: pa.RecordBatch, tiers: Tiers, fresh: Fresh, clock: Clock) ->
 
 
 def _hull(times: Sequence[Times]) -> Times:
-    return tuple((min(t[0] for t in column), max(t[1] for t in column)) for column in zip(*times, strict=True))
+    return tuple(
+        (min(t[0] for t in column), max(t[1] for t in column))
+        for column in zip(*times, strict=True)
+    )
 
 
 def _merge_from(runs: Runs, rows: int, size: int, times: Times, tiers: Tiers, clock: Clock) -> int:
     """How many of the oldest runs stay as they are when `rows` more come in."""
     kept = len(runs)
-    while kept and runs[kept - 1].rows <= MERGE_RATIO * rows and clock.joins(times, runs[kept - 1].times):
+    while (
+        kept
+        and runs[kept - 1].rows <= MERGE_RATIO * rows
+        and clock.joins(times, runs[kept - 1].times)
+    ):
         times = _hull([times, runs[kept - 1].times])
         size += runs[kept - 1].bytes
         if size > tiers.merge_bytes_max:

@@ -36,8 +36,11 @@ def prepare(checkpoint: Path, mem_dir: Path, need_bytes: int) -> Folders:
     except OSError as error:
         raise write_error(str(durable), error) from error
     if not os.access(durable, os.W_OK | os.X_OK):
-        raise CheckpointError("the checkpoint cannot be written", where=str(durable),
-                              hint="Give this user write permission, or choose another checkpoint.")
+        raise CheckpointError(
+            "the checkpoint cannot be written",
+            where=str(durable),
+            hint="Give this user write permission, or choose another checkpoint.",
+        )
     mine = mem_dir / name(str(checkpoint.resolve()))
     warning = shortage(mem_dir, max(0, need_bytes - _bytes_in(mine)))
     if warning:
@@ -88,8 +91,10 @@ def shortage(mem_dir: Path, need_bytes: int) -> str:
         return f"{mem_dir} cannot be written: state is kept on local disk, which is slower"
     free = shutil.disk_usage(mem_dir).free
     if free < need_bytes + _HEADROOM:
-        return (f"{mem_dir} has {free // 1_000_000} MB free, the nodes' budgets need {need_bytes // 1_000_000} MB: "
-                "state is kept on local disk, which is slower")
+        return (
+            f"{mem_dir} has {free // 1_000_000} MB free, the nodes' budgets need {need_bytes // 1_000_000} MB: "
+            "state is kept on local disk, which is slower"
+        )
     return ""
 
 
@@ -100,6 +105,9 @@ def _private(path: Path) -> Path:
         raise write_error(str(path), error) from error
     info = path.lstat()
     if not stat.S_ISDIR(info.st_mode) or info.st_uid != os.getuid() or info.st_mode & 0o077:
-        raise SetupError("the memory directory belongs to somebody else or is open to others", where=str(path),
-                         hint="Remove it, or choose another memory directory.")
+        raise SetupError(
+            "the memory directory belongs to somebody else or is open to others",
+            where=str(path),
+            hint="Remove it, or choose another memory directory.",
+        )
     return path

@@ -62,7 +62,7 @@ def here(tiers: Tiers) -> Tiers:
     """The tiers with this host's memory folder, which is made if need be."""
     if not tiers.owner:
         return tiers
-    mine = _mine(tiers)
+    mine = _mine(tiers, host())
     if not os.path.isdir(mine.memory):
         if not os.access(tiers.durable, os.W_OK | os.X_OK):
             raise StateError(
@@ -77,11 +77,11 @@ def here(tiers: Tiers) -> Tiers:
 
 
 @lru_cache(maxsize=64)
-def _mine(tiers: Tiers) -> Tiers:
+def _mine(tiers: Tiers, name: str) -> Tiers:
     base = Path(tiers.memory)
     if folders.shortage(base, 0):
         base = Path(os.environ.get("SPARK_LOCAL_DIRS", "").split(",")[0] or tempfile.gettempdir())
-    return replace(tiers, memory=str(base / folders.name(tiers.owner, host())), owner="")
+    return replace(tiers, memory=str(base / folders.name(tiers.owner, name)), owner="")
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +93,7 @@ class Release:
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            shutil.rmtree(_mine(self.tiers).memory, ignore_errors=True)
+            shutil.rmtree(_mine(self.tiers, host()).memory, ignore_errors=True)
             yield batch.select(["node"])
 
 

@@ -57,8 +57,13 @@ class Run:
         return sum(segment.bytes for segment in self.memory)
 
     def pack(self) -> list[Any]:
-        return [self.id, self.rows, [s.pack() for s in self.memory], [s.pack() for s in self.durable],
-                self.times]
+        return [
+            self.id,
+            self.rows,
+            [s.pack() for s in self.memory],
+            [s.pack() for s in self.durable],
+            self.times,
+        ]
 
     @staticmethod
     def unpack(raw: list[Any]) -> Run:
@@ -77,7 +82,14 @@ class Hold:
     times: Times = ()
 
     def pack(self) -> list[Any]:
-        return [self.operator, self.input, self.segment.pack(), list(self.groups), list(self.rows), self.times]
+        return [
+            self.operator,
+            self.input,
+            self.segment.pack(),
+            list(self.groups),
+            list(self.rows),
+            self.times,
+        ]
 
     @staticmethod
     def unpack(raw: list[Any]) -> Hold:
@@ -152,15 +164,31 @@ class Manifest:
             runs[place] = tuple(run for run in runs[place] if run.id not in ids)
         return replace(self, runs=runs)
 
-    def after(self, *, tick: int, changes: Mapping[Place, Change], holds: tuple[Hold, ...],
-              placement: Mapping[str, tuple[int, ...]], nodes: int, seen: Mapping[str, int],
-              fronts: Mapping[str, int]) -> Manifest:
+    def after(
+        self,
+        *,
+        tick: int,
+        changes: Mapping[Place, Change],
+        holds: tuple[Hold, ...],
+        placement: Mapping[str, tuple[int, ...]],
+        nodes: int,
+        seen: Mapping[str, int],
+        fronts: Mapping[str, int],
+    ) -> Manifest:
         """The next version. `placement` names the operators whose groups have other nodes from now on."""
         runs = dict(self.runs)
         for place, change in changes.items():
             runs[place] = change.apply(runs.get(place, ()))
-        return Manifest(self.version + 1, tick, runs, holds, {**self.placement, **placement}, nodes,
-                        dict(seen), {**self.fronts, **fronts})
+        return Manifest(
+            self.version + 1,
+            tick,
+            runs,
+            holds,
+            {**self.placement, **placement},
+            nodes,
+            dict(seen),
+            {**self.fronts, **fronts},
+        )
 
     def memory_files(self) -> set[str]:
         return {s.file for run in self._all() for s in run.memory}
@@ -215,5 +243,13 @@ class Manifest:
         runs = {Place.parse(p): tuple(Run.unpack(r) for r in rs) for p, rs in raw["runs"].items()}
         holds = tuple(Hold.unpack(h) for h in raw["holds"])
         placement = {operator: tuple(owner) for operator, owner in raw["placement"].items()}
-        return Manifest(raw["version"], raw["tick"], runs, holds, placement, raw["nodes"], raw["seen"],
-                        raw.get("fronts", {}))
+        return Manifest(
+            raw["version"],
+            raw["tick"],
+            runs,
+            holds,
+            placement,
+            raw["nodes"],
+            raw["seen"],
+            raw.get("fronts", {}),
+        )

@@ -56,7 +56,10 @@ class GroupStats:
         elapsed = max(0.0, time_s - self.time_s) if self.time_s else 0.0
         self.time_s = max(self.time_s, time_s)
         decay = np.log(2) / HALF_LIFE_S
-        keep, gain = np.exp(-decay * elapsed), -np.expm1(-decay * elapsed) / elapsed if elapsed else decay
+        keep, gain = (
+            np.exp(-decay * elapsed),
+            -np.expm1(-decay * elapsed) / elapsed if elapsed else decay,
+        )
         self.in_rate *= keep
         self.out_rate *= keep
         at = delta.groups
@@ -70,9 +73,17 @@ class GroupStats:
     def report(self, operator: str, placement: Longs) -> GroupReport:
         """A frozen copy."""
         none = np.zeros_like(self.bytes)
-        return GroupReport(operator, placement, self.bytes.copy(), none, self.rows_in.copy(),
-                           self.rows_out.copy(), self.last_insert.copy(), self.in_rate.copy(),
-                           self.out_rate.copy())
+        return GroupReport(
+            operator,
+            placement,
+            self.bytes.copy(),
+            none,
+            self.rows_in.copy(),
+            self.rows_out.copy(),
+            self.last_insert.copy(),
+            self.in_rate.copy(),
+            self.out_rate.copy(),
+        )
 
     def pack(self) -> dict[str, Any]:
         names = ("bytes", "rows_in", "rows_out", "last_insert", "in_rate", "out_rate")
@@ -107,4 +118,3 @@ def together(parts: list[GroupDelta], groups: int) -> GroupDelta:
         for total, some in zip(dense, (part.rows_in, part.bytes_in, part.rows_out), strict=True):
             np.add.at(total, part.groups, some)
     return sparse(*dense)
-

@@ -25,20 +25,29 @@ FILES = 6
 
 def make(root: Path, seed: int) -> Case:
     rng = np.random.default_rng(seed)
-    case = Case(root, "SELECT a.k, a.v AS va, b.v AS vb, c.v AS vc FROM a JOIN b ON a.k = b.k JOIN c ON a.k = c.k",
-                dict.fromkeys("abc", "k long, v long"), nodes=2, groups=32)
+    case = Case(
+        root,
+        "SELECT a.k, a.v AS va, b.v AS vb, c.v AS vc FROM a JOIN b ON a.k = b.k JOIN c ON a.k = c.k",
+        dict.fromkeys("abc", "k long, v long"),
+        nodes=2,
+        groups=32,
+    )
     case.write()
     for stream in "abc":
         for number in range(FILES):
             size = int(rng.integers(200, 800))
             keys = pa.array(rng.integers(0, 400, size), mask=rng.random(size) < 0.02)
-            case.feed(stream, number, pa.table({"k": keys, "v": pa.array(rng.integers(0, 99, size))}))
+            case.feed(
+                stream, number, pa.table({"k": keys, "v": pa.array(rng.integers(0, 99, size))})
+            )
     return case
 
 
 def start(case: Case, point: str, version: int = 2) -> subprocess.Popen[str]:
     command = [sys.executable, str(VICTIM), str(case.file), point, str(version)]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    return subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+    )
 
 
 def end(process: subprocess.Popen[str]) -> tuple[int, str, str]:

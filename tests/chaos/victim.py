@@ -39,7 +39,11 @@ def arm(point: str, version: int) -> None:
     elif point == "publish":
         _before(Ticker, "_report", lambda ticker, *_: ticker.manifest.version >= version)
     elif point == "part":
-        _before(ParquetDirectory, "_rename", lambda d, file: file.version >= version and file.final.endswith("1.parquet"))
+        _before(
+            ParquetDirectory,
+            "_rename",
+            lambda d, file: file.version >= version and file.final.endswith("1.parquet"),
+        )
     elif point == "snapshot":
         _before(Path, "unlink", lambda path, **_: path.name.startswith("commit-"))
     elif point == "worker":
@@ -63,11 +67,13 @@ def _kill_worker(version: int) -> Callable[..., None]:
     def strike(ticker: Ticker, *_: Any) -> None:
         if ticker.manifest.version == version:
             me = os.getpid()
-            script = ("import os, psutil, random, signal, time; time.sleep(0.15); "
-                      f"kids = [p for p in psutil.Process({me}).children(recursive=True) "
-                      "if 'pyspark.daemon' in ' '.join(p.cmdline()) or 'worker_daemon' in ' '.join(p.cmdline())]; "
-                      "workers = [p for p in kids if p.parent() in kids]; "
-                      "[os.kill(p.pid, signal.SIGKILL) for p in workers[:1]]")
+            script = (
+                "import os, psutil, random, signal, time; time.sleep(0.15); "
+                f"kids = [p for p in psutil.Process({me}).children(recursive=True) "
+                "if 'pyspark.daemon' in ' '.join(p.cmdline()) or 'worker_daemon' in ' '.join(p.cmdline())]; "
+                "workers = [p for p in kids if p.parent() in kids]; "
+                "[os.kill(p.pid, signal.SIGKILL) for p in workers[:1]]"
+            )
             subprocess.Popen([sys.executable, "-c", script])
 
     return strike
@@ -76,4 +82,8 @@ def _kill_worker(version: int) -> Callable[..., None]:
 if __name__ == "__main__":
     file, point = Path(sys.argv[1]), sys.argv[2]
     arm(point, int(sys.argv[3]) if len(sys.argv) > 3 else 2)
-    print(run(read_query(file), once=True, master=None, settings=Settings.load({}), ports=()).to_json())
+    print(
+        run(
+            read_query(file), once=True, master=None, settings=Settings.load({}), ports=()
+        ).to_json()
+    )

@@ -242,6 +242,11 @@ class Driver:
         psutil.wait_procs(left, timeout=30)
         self.process.wait(30)
 
+    def pause(self, seconds: float) -> None:
+        """Time for Spark's own clocks; less if the driver ends."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.process.wait(seconds)
+
     def said(self) -> str:
         self.errors.seek(0)
         return f"exit {self.process.poll()}, {len(self.ticks)} ticks: {self.errors.read()[-3000:]}"

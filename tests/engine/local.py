@@ -110,6 +110,7 @@ class Local:
     segment_bytes: int = 8_000_000
     clock: Clock = field(default_factory=Clock)
     reports: list[TickReport] = field(default_factory=list)
+    kept: list[int] = field(default_factory=list)  # rows of state after each tick
 
     def __post_init__(self) -> None:
         self.root.mkdir(parents=True, exist_ok=True)
@@ -172,6 +173,7 @@ class Local:
 
     def publish(self, report: TickReport) -> None:
         self.reports.append(report)
+        self.kept.append(self.state_rows())
 
     def tick(
         self, rows: Rows | None, admissions: Mapping[str, Admission] | None = None, tasks: int = 1

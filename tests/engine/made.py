@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import duckdb
 import numpy as np
@@ -291,7 +292,9 @@ class Told:
         return whole.filter(pa.array(good, pa.bool_()))
 
 
-def live(root: object, query: Query, life: Life, order: str | None) -> tuple[Local, Told]:
+def live(
+    root: Path, query: Query, life: Life, order: str | None, *, size: int = 0
+) -> tuple[Local, Told]:
     """The query's whole life; the same rows whatever the order."""
     rng, other = np.random.default_rng(life.seed), np.random.default_rng(life.seed + 1)
     groups = max(life.groups, *life.nodes)
@@ -308,7 +311,7 @@ def live(root: object, query: Query, life: Life, order: str | None) -> tuple[Loc
     )
     told, seen = Told(), {}
     for tick in range(life.ticks):
-        rows: Rows = {f"s{i}": _rows(query, i, life, tick, rng) for i in range(query.size)}
+        rows: Rows = {f"s{i}": _rows(query, i, life, tick, rng, size) for i in range(query.size)}
         local.clock.now += float(rng.integers(0, 3))
         marks = local.ticker.marks()
         if not any(query.idle):
@@ -325,8 +328,11 @@ def live(root: object, query: Query, life: Life, order: str | None) -> tuple[Loc
     return local, told
 
 
-def _rows(query: Query, i: int, life: Life, tick: int, rng: np.random.Generator) -> pa.Table:
-    most = max(1, ROWS[query.size] * (2 if life.domain > 4 else 1) // life.ticks)
+def _rows(
+    query: Query, i: int, life: Life, tick: int, rng: np.random.Generator, size: int
+) -> pa.Table:
+    """`size`: about so many rows, instead of what fits the number of streams."""
+    most = size or max(1, ROWS[query.size] * (2 if life.domain > 4 else 1) // life.ticks)
     count = 0 if rng.random() < life.silent else int(rng.integers(0, 2 * most + 1))
     if life.domain == 1:
         count = min(count, 4 if query.size < 5 else 2)

@@ -53,19 +53,25 @@ class Case:
 
     def write(self) -> Path:
         """The query file, and an empty folder for each stream."""
-        text = [f'name = "case"\nsql = """{self.sql}"""\nnodes = {self.nodes}\ngroups = {self.groups}',
-                f'checkpoint = "cp"\n{self.extra}\n[sink]\nformat = "parquet"\npath = "out"']
+        text = [
+            f'name = "case"\nsql = """{self.sql}"""\nnodes = {self.nodes}\ngroups = {self.groups}',
+            f'checkpoint = "cp"\n{self.extra}\n[sink]\nformat = "parquet"\npath = "out"',
+        ]
         for name, ddl in self.schemas.items():
             (self.root / "data" / name).mkdir(parents=True, exist_ok=True)
-            text.append(f'[streams.{name}]\nformat = "parquet"\npath = "data/{name}"\nschema = "{ddl}"\n'
-                        f'options = {{ maxFilesPerTrigger = "1" }}\n{self.stream_extra}')
+            text.append(
+                f'[streams.{name}]\nformat = "parquet"\npath = "data/{name}"\nschema = "{ddl}"\n'
+                f'options = {{ maxFilesPerTrigger = "1" }}\n{self.stream_extra}'
+            )
         self.file.write_text("\n".join(text))
         return self.file
 
     def feed(self, stream: str, number: int, table: pa.Table) -> None:
         pq.write_table(table, self.root / "data" / stream / f"{number:03d}.parquet")
 
-    def run(self, *ports: ReportPort, mask: int = (1 << 64) - 1, settings: Settings | None = None) -> RunSummary:
+    def run(
+        self, *ports: ReportPort, mask: int = (1 << 64) - 1, settings: Settings | None = None
+    ) -> RunSummary:
         run = QueryRun(read_query(self.file), settings or quiet(), ports, once=True, hash_mask=mask)
         return run.run(None)
 
@@ -73,7 +79,8 @@ class Case:
         """The batch query over the files, as DuckDB reads them."""
         views = "".join(
             f"CREATE OR REPLACE VIEW {name} AS SELECT * FROM read_parquet('{self.root}/data/{name}/*.parquet');"
-            for name in self.schemas)
+            for name in self.schemas
+        )
         return views + (sql or self.sql)
 
     def check(self, sql: str | None = None) -> int:
@@ -88,7 +95,9 @@ class Case:
             con.execute(f"CREATE TABLE got AS SELECT * FROM read_parquet('{self.out}/*.parquet')")
         missing = con.execute("SELECT * FROM want EXCEPT ALL SELECT * FROM got").fetchall()
         spurious = con.execute("SELECT * FROM got EXCEPT ALL SELECT * FROM want").fetchall()
-        assert not missing and not spurious, f"missing {missing[:5]} ({len(missing)}), spurious {spurious[:5]} ({len(spurious)})"
+        assert not missing and not spurious, (
+            f"missing {missing[:5]} ({len(missing)}), spurious {spurious[:5]} ({len(spurious)})"
+        )
         return int(con.execute("SELECT count(*) FROM got").fetchall()[0][0])
 
 

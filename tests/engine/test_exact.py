@@ -21,10 +21,21 @@ KINDS: dict[str, tuple[str, pa.DataType, list[object]]] = {
     "smallint": ("smallint", pa.int16(), [0, 1, -1, 7]),
     "string": ("string", pa.string(), ["", "a", "b", "A", "ä", "x" * 40]),
     "date": ("date", pa.date32(), [date(2020, 1, 1), date(1960, 2, 29), date(2020, 1, 2)]),
-    "timestamp": ("timestamp", pa.timestamp("us", tz="UTC"),
-                  [datetime(2020, 1, 1, tzinfo=UTC), datetime(2020, 1, 1, 0, 0, 0, 1, tzinfo=UTC)]),
-    "decimal": ("decimal(12,2)", pa.decimal128(12, 2), [Decimal("0.00"), Decimal("1.50"), Decimal("-1.50")]),
-    "wide": ("decimal(30,4)", pa.decimal128(30, 4), [Decimal("0.0000"), Decimal("12345678901234567890.1234")]),
+    "timestamp": (
+        "timestamp",
+        pa.timestamp("us", tz="UTC"),
+        [datetime(2020, 1, 1, tzinfo=UTC), datetime(2020, 1, 1, 0, 0, 0, 1, tzinfo=UTC)],
+    ),
+    "decimal": (
+        "decimal(12,2)",
+        pa.decimal128(12, 2),
+        [Decimal("0.00"), Decimal("1.50"), Decimal("-1.50")],
+    ),
+    "wide": (
+        "decimal(30,4)",
+        pa.decimal128(30, 4),
+        [Decimal("0.0000"), Decimal("12345678901234567890.1234")],
+    ),
     "binary": ("binary", pa.binary(), [b"", b"\x00", b"\xff\x00"]),
     "boolean": ("boolean", pa.bool_(), [True, False]),
 }
@@ -36,17 +47,26 @@ def cases(draw: st.DrawFn) -> dict[str, object]:
     streams = draw(st.integers(2, 5))
     parts = draw(st.integers(1, 2))
     kinds = [draw(st.sampled_from(sorted(KINDS))) for _ in range(parts)]
-    value = [st.one_of(st.sampled_from(KINDS[k][2]), st.none()) if draw(st.booleans())
-             else st.sampled_from(KINDS[k][2]) for k in kinds]
+    value = [
+        st.one_of(st.sampled_from(KINDS[k][2]), st.none())
+        if draw(st.booleans())
+        else st.sampled_from(KINDS[k][2])
+        for k in kinds
+    ]
     ticks, size = draw(st.integers(1, 4)), 14 if streams < 4 else 6
     row = st.tuples(*value, st.integers(-9, 9) | st.none(), st.sampled_from(["p", "", None]))
     return {
         "kinds": kinds,
-        "data": [[draw(st.lists(row, max_size=size)) for _ in range(ticks)] for _ in range(streams)],
-        "nodes": draw(st.integers(1, 3)), "groups": draw(st.sampled_from([3, 16, 300])),
+        "data": [
+            [draw(st.lists(row, max_size=size)) for _ in range(ticks)] for _ in range(streams)
+        ],
+        "nodes": draw(st.integers(1, 3)),
+        "groups": draw(st.sampled_from([3, 16, 300])),
         "mask": draw(st.sampled_from([FULL, FULL, 0, 1 << 63])),
         "restart": draw(st.booleans()),
-        "where": draw(st.sampled_from(["", " WHERE s0.v > 0", " WHERE s0.v + s1.v < 4 AND s1.w IS NOT NULL"])),
+        "where": draw(
+            st.sampled_from(["", " WHERE s0.v > 0", " WHERE s0.v + s1.v < 4 AND s1.w IS NOT NULL"])
+        ),
         "pick": draw(st.sampled_from(["plain", "expr"])),
     }
 
@@ -62,15 +82,26 @@ def build(root: object, made: dict[str, object]) -> Case:
         picks.append("coalesce(s0.w, 'none') AS loud")
     joins = "".join(f" JOIN {n} ON {c}" for n, c in zip(names[1:], on, strict=True))
     sql = f"SELECT {', '.join(picks)} FROM s0{joins}{made['where']}"
-    return Case(root, sql, dict.fromkeys(names, columns), nodes=made["nodes"], groups=max(made["groups"], made["nodes"]))
+    return Case(
+        root,
+        sql,
+        dict.fromkeys(names, columns),
+        nodes=made["nodes"],
+        groups=max(made["groups"], made["nodes"]),
+    )
 
 
 @settings(max_examples=12)
 @given(cases())
-def test_results_are_the_batch_join(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory, made: dict[str, object]) -> None:
+def test_results_are_the_batch_join(
+    spark: SparkSession, tmp_path_factory: pytest.TempPathFactory, made: dict[str, object]
+) -> None:
     case = build(tmp_path_factory.mktemp("case"), made)
     case.write()
-    schema = [(f"k{i}", KINDS[k][1]) for i, k in enumerate(made["kinds"])] + [("v", pa.int64()), ("w", pa.string())]
+    schema = [(f"k{i}", KINDS[k][1]) for i, k in enumerate(made["kinds"])] + [
+        ("v", pa.int64()),
+        ("w", pa.string()),
+    ]
     total = nulls = 0
     ticks = len(made["data"][0])
     for number in range(ticks):

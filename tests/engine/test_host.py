@@ -212,6 +212,9 @@ class Stub:
         self.asked: list[str] = []
         self._changed = threading.Condition()
 
+    def explained(self, error: Exception) -> SpillwayError:
+        return SpillwayError(f"explained: {error}")
+
     def memory_by_node(self) -> tuple[int, ...]:
         return tuple(10 ** (n + len(self.spec.name)) for n in range(self.spec.nodes))
 

@@ -76,7 +76,8 @@ def test_local_settings_stay_local() -> None:
     local = session.spark_conf("local[3,4]", 2, "2g")
     cluster = session.spark_conf("spark://host:7077", 2, "2g")
     assert local["spark.shuffle.compress"] == "false"
-    assert not set(session.LOCAL_CONF) & set(cluster)
+    assert not {"spark.driver.host", "spark.shuffle.compress"} & set(cluster)
+    assert cluster["spark.locality.wait"] != local["spark.locality.wait"] == "0s"
     assert cluster["spark.driver.memory"] == "2g"
 
 

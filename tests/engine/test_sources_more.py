@@ -34,12 +34,18 @@ ROOT = Path(__file__).resolve().parents[2]
 B = 'format = "parquet"\npath = "b"\nschema = "k long, v string"\n'
 
 
-def write_query(folder: Path, a: str, sql: str, sink: str = 'format = "parquet"\npath = "out"') -> Path:
+def write_query(
+    folder: Path, a: str, sql: str, sink: str = 'format = "parquet"\npath = "out"'
+) -> Path:
     (folder / "a").mkdir(exist_ok=True)
     (folder / "b").mkdir(exist_ok=True)
-    duckdb.sql("SELECT range AS k, 'b' || range AS v FROM range(100)").write_parquet(f"{folder}/b/1.parquet")
+    duckdb.sql("SELECT range AS k, 'b' || range AS v FROM range(100)").write_parquet(
+        f"{folder}/b/1.parquet"
+    )
     file = folder / "q.toml"
-    file.write_text(f'sql = "{sql}"\ngroups = 8\ncheckpoint = "cp"\n[streams.a]\n{a}\n[streams.b]\n{B}\n[sink]\n{sink}\n')
+    file.write_text(
+        f'sql = "{sql}"\ngroups = 8\ncheckpoint = "cp"\n[streams.a]\n{a}\n[streams.b]\n{B}\n[sink]\n{sink}\n'
+    )
     return file
 
 
@@ -79,7 +85,9 @@ FORMATS = {
 
 
 @pytest.mark.parametrize("kind", FORMATS)
-def test_file_formats_arrive_once_over_a_restart(spark: SparkSession, tmp_path: Path, kind: str) -> None:
+def test_file_formats_arrive_once_over_a_restart(
+    spark: SparkSession, tmp_path: Path, kind: str
+) -> None:
     write, more, key = FORMATS[kind]
     schema = "" if more is None else f'schema = "k long, v string"\n{more}\n'
     value = "a.value" if more is None else "a.v"
@@ -183,7 +191,9 @@ def test_a_reader_counts_lines_and_forgets_committed_ones(server: Server) -> Non
         assert lines(reader, 7, 9) == []
 
 
-def test_lines_of_a_batch_planned_before_are_lost_and_not_others(server: Server, capsys: pytest.CaptureFixture[str]) -> None:
+def test_lines_of_a_batch_planned_before_are_lost_and_not_others(
+    server: Server, capsys: pytest.CaptureFixture[str]
+) -> None:
     with reading(server.port) as reader:
         assert lines(reader, 3, 5) == []
         assert "2 lines lost" in capsys.readouterr().err
@@ -211,7 +221,9 @@ def test_a_reader_connects_again(server: Server) -> None:
         until(lambda: reader.latestOffset(start, limit) == {"lines": 2})
 
 
-@pytest.mark.parametrize(("sent", "what"), [(b"\xff\n", "not UTF-8"), (b"x" * (1 << 21), "longer than")])
+@pytest.mark.parametrize(
+    ("sent", "what"), [(b"\xff\n", "not UTF-8"), (b"x" * (1 << 21), "longer than")]
+)
 def test_lines_that_are_none(server: Server, sent: bytes, what: str) -> None:
     with reading(server.port) as reader:
         limit, start = reader.getDefaultReadLimit(), {"lines": 0}
@@ -229,16 +241,27 @@ def test_lines_that_are_none(server: Server, sent: bytes, what: str) -> None:
 def test_a_socket_that_cannot_be_read(spark: SparkSession, tmp_path: Path, once: bool) -> None:
     a = 'format = "socket"\noptions = { host = "127.0.0.1", port = 1 }\n'
     file = write_query(tmp_path, a, "SELECT b.k FROM a JOIN b ON cast(a.value as bigint) = b.k")
-    message = "no end to stop at.*--once" if once else "127.0.0.1:1: no connection to the socket: Connection refused"
+    message = (
+        "no end to stop at.*--once"
+        if once
+        else "127.0.0.1:1: no connection to the socket: Connection refused"
+    )
     with pytest.raises(SourceError, match=message):
         QueryRun(read_query(file), Settings.load({}), (), once=once).run(None)
 
 
-def test_a_socket_from_the_command_line_goes_on_after_a_stop(tmp_path: Path, server: Server) -> None:
+def test_a_socket_from_the_command_line_goes_on_after_a_stop(
+    tmp_path: Path, server: Server
+) -> None:
     a = f'format = "socket"\noptions = {{ host = "127.0.0.1", port = {server.port} }}\nvalue_format = "json"\nschema = "k long, w string"\n'
     file = write_query(tmp_path, a, "SELECT b.k, a.w FROM a JOIN b ON a.k = b.k")
     for first in (0, 10):
-        process = subprocess.Popen([sys.executable, "run.py", "query", "run", str(file)], cwd=ROOT, stderr=subprocess.PIPE, text=True)
+        process = subprocess.Popen(
+            [sys.executable, "run.py", "query", "run", str(file)],
+            cwd=ROOT,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
         try:
             server.send(*(json.dumps({"k": k, "w": f"w{k}"}) for k in range(first, first + 10)))
             until(lambda want=first + 10: len(results(tmp_path)) == want)
@@ -255,7 +278,14 @@ def test_a_socket_from_the_command_line_goes_on_after_a_stop(tmp_path: Path, ser
 
 def stream(kind: str, **more: str) -> StreamSpec:
     options = {"kafka.bootstrap.servers": "h:1", "subscribe": "t"} if kind == "kafka" else {}
-    return StreamSpec("a", kind, "" if kind == "kafka" else os.curdir, (Field("k", "bigint"),), options=options, **more)  # type: ignore[arg-type]
+    return StreamSpec(
+        "a",
+        kind,
+        "" if kind == "kafka" else os.curdir,
+        (Field("k", "bigint"),),
+        options=options,
+        **more,
+    )  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("kind", ["kafka", "avro"])
@@ -278,13 +308,23 @@ def test_connectors_are_settings(tmp_path: Path) -> None:
         jars("/no.jar")
 
 
-@pytest.mark.parametrize(("kind", "text"), [("json", '{"k": 1, "t": "2020-01-01T00:00:00Z", "more": 2}'), ("csv", "1,2020-01-01T00:00:00Z")])
+@pytest.mark.parametrize(
+    ("kind", "text"),
+    [
+        ("json", '{"k": 1, "t": "2020-01-01T00:00:00Z", "more": 2}'),
+        ("csv", "1,2020-01-01T00:00:00Z"),
+    ],
+)
 def test_messages_become_columns(spark: SparkSession, kind: str, text: str) -> None:
-    spec = StreamSpec("a", "kafka", "", (Field("k", "bigint"), Field("t", "timestamp")), value_format=kind)
+    spec = StreamSpec(
+        "a", "kafka", "", (Field("k", "bigint"), Field("t", "timestamp")), value_format=kind
+    )
     frame = spark.createDataFrame([(text.encode(),), (None,)], "value binary")
     assert [tuple(map(str, row)) for row in from_messages(frame, spec).collect()] == [
         ("1", "2020-01-01 00:00:00"), ("None", "None")]  # fmt: skip
-    broken = spark.createDataFrame([(b'{"k": "one"}' if kind == "json" else b"one,x",)], "value binary")
+    broken = spark.createDataFrame(
+        [(b'{"k": "one"}' if kind == "json" else b"one,x",)], "value binary"
+    )
     with pytest.raises(Exception, match="MALFORMED"):
         from_messages(broken, spec).collect()
 

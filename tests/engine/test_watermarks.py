@@ -8,8 +8,12 @@ from hypothesis import strategies as st
 from engine.watermarks import watermarks
 
 
-@given(st.dictionaries(st.sampled_from("abc"), st.integers(0, 100)), st.sets(st.sampled_from("abc")))
-def test_an_idle_input_takes_the_least_of_the_rest_and_never_goes_back(seen: dict[str, int], idle: set[str]) -> None:
+@given(
+    st.dictionaries(st.sampled_from("abc"), st.integers(0, 100)), st.sets(st.sampled_from("abc"))
+)
+def test_an_idle_input_takes_the_least_of_the_rest_and_never_goes_back(
+    seen: dict[str, int], idle: set[str]
+) -> None:
     delays = dict.fromkeys("abc", 5)
     marks = watermarks(seen, delays, idle)
     for alias, mark in marks.items():

@@ -163,3 +163,15 @@ def test_check_says_what_is_promised(tmp_path: Path, capsys: pytest.CaptureFixtu
         == 0
     )
     assert ": 2 nodes, exactly once\n" in capsys.readouterr().out
+
+
+def test_every_format_is_in_the_docs() -> None:
+    docs = (Path(command_line.__file__).parent / "docs" / "sources.md").read_text()
+    assert not [name for name in (*SOURCES, *SINKS) if f"`{name}`" not in docs]
+    needed = {
+        name
+        for form in (*SOURCES.values(), *SINKS.values())
+        for names in form.needs
+        for name in names
+    }
+    assert not [name for name in needed if name not in docs]
