@@ -14,11 +14,11 @@ from engine.admission import OPEN, Admission
 from engine.brief import Release
 from engine.exchange import REPORT
 from engine.flow import Flow
-from engine.reports import OperatorReport
+from engine.reports import Longs, NodeReport, OperatorReport
 from engine.sinks import StagedFile
 from engine.stage import parse_report
 from engine.state.commits import Commit
-from engine.state.model import Change, Hold, Place, Run
+from engine.state.model import Change, Hold, Manifest, Place, Run
 from engine.state.stats import GroupDelta, together
 
 Admissions = Mapping[str, Admission]  # by operator
@@ -42,6 +42,33 @@ class Outcome:
 
     def of_node(self, node: int, name: str) -> Any:
         return sum(head[name] for (_, n), head in self.heads.items() if n == node)
+
+
+def node_reports(
+    manifest: Manifest,
+    outcome: Outcome,
+    held: Mapping[str, Longs],
+    owner: Mapping[str, Longs],
+    nodes: int,
+) -> tuple[NodeReport, ...]:
+    """Every node after the tick; `held` and `owner` by operator, indexed by group."""
+    homes = outcome.homes()
+    return tuple(
+        NodeReport(
+            n,
+            outcome.of_node(n, "rows_in"),
+            outcome.of_node(n, "rows_out"),
+            outcome.of_node(n, "cpu_s"),
+            outcome.of_node(n, "wall_s"),
+            manifest.memory_bytes(n),
+            0,
+            manifest.durable_bytes(n),
+            sum(int(held[op][owner[op] == n].sum()) for op in held),
+            homes.get(n, ""),
+            outcome.of_node(n, "fetched"),
+        )
+        for n in range(nodes)
+    )
 
 
 def operator_reports(flow: Flow, outcome: Outcome) -> tuple[OperatorReport, ...]:

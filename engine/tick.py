@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
@@ -26,25 +26,22 @@ from engine.arrow_map import ArrowMap, map_in_arrow
 from engine.brief import Brief, give
 from engine.cluster import check_seen
 from engine.exchange import CONTROL, PACKED, Pack, Route, route_of
-from engine.flow import Flow
-from engine.ingest import Union
 from engine.outcome import (
     Admissions,
     Outcome,
+    node_reports,
     operator_reports,
     outcome_of,
     releases_of,
     remaining,
     staged_of,
 )
-from engine.plan.tree import Plan
-from engine.query.model import JoinQuery
-from engine.reports import NodeReport, ReportPort, TickReport
+from engine.reports import ReportPort, TickReport
+from engine.setup import Setup, Totals
 from engine.sinks import Sink
 from engine.stage import SIDE_KINDS, Stage, Standing
 from engine.state import files, hosts
 from engine.state.commits import SNAPSHOT_EVERY, Commit, CommitLog
-from engine.state.files import Tiers
 from engine.state.model import Manifest, Place
 from engine.state.stats import GroupDelta, GroupStats
 
@@ -54,41 +51,6 @@ if TYPE_CHECKING:
     from engine.sinks.parquet import ParquetDirectory
 
 EVERYBODY: Admissions = MappingProxyType({})
-
-
-@dataclass(frozen=True, slots=True)
-class Setup:
-    """What stays the same from tick to tick."""
-
-    plan: Plan
-    query: JoinQuery
-    flow: Flow
-    union: Union
-    tiers: Mapping[str, Tiers]  # by operator
-    tokens: tuple[int, ...]
-    slots: int  # tasks at once
-    hash_mask: int
-    side_folder: str
-    slow: Mapping[int, float] = field(default_factory=dict)
-
-    @property
-    def folders(self) -> Tiers:
-        """Any operator's tiers: they share their folders."""
-        return next(iter(self.tiers.values()))
-
-    def delays_us(self) -> dict[str, int]:
-        """The allowed lateness of each source whose time matters."""
-        return {s.mark: round(s.scan.stream.watermark_s * 1e6) for s in self.flow.sources if s.time}
-
-
-@dataclass(slots=True)
-class Totals:
-    """Counts over the query's life."""
-
-    rows_in: int = 0
-    rows_out: int = 0
-    null_key_rows: int = 0
-    late_rows: int = 0
 
 
 class Ticker:
@@ -435,22 +397,7 @@ class Ticker:
         manifest, placements, stats = self.manifest, self.placements, commit.stats
         held = {op.id: manifest.held_rows(op.id, op.groups) for op in self.setup.flow.ops}
         owner = {op: np.array(nodes, dtype=np.int64) for op, nodes in placements.items()}
-        nodes = tuple(
-            NodeReport(
-                n,
-                outcome.of_node(n, "rows_in"),
-                outcome.of_node(n, "rows_out"),
-                outcome.of_node(n, "cpu_s"),
-                outcome.of_node(n, "wall_s"),
-                manifest.memory_bytes(n),
-                0,
-                manifest.durable_bytes(n),
-                sum(int(held[op][owner[op] == n].sum()) for op in held),
-                outcome.homes().get(n, ""),
-                outcome.of_node(n, "fetched"),
-            )
-            for n in range(self.setup.plan.nodes)
-        )
+        nodes = node_reports(manifest, outcome, held, owner, self.setup.plan.nodes)
         return TickReport(
             self.setup.plan.name,
             manifest.version,
@@ -468,4 +415,4 @@ class Ticker:
         )
 
 
-__all__ = ["SIDE_KINDS", "Outcome", "Setup", "Ticker", "outcome_of", "staged_of"]
+__all__ = ["SIDE_KINDS", "Outcome", "Setup", "Ticker", "Totals", "outcome_of", "staged_of"]
