@@ -25,7 +25,7 @@ from engine.affinity import Anchor
 from engine.arrow_map import ArrowMap, map_in_arrow
 from engine.brief import Brief, give
 from engine.cluster import check_seen
-from engine.exchange import CONTROL, PACKED, Pack, Route, route_of
+from engine.exchange import PACKED, Pack
 from engine.outcome import (
     Admissions,
     Outcome,
@@ -210,15 +210,7 @@ class Ticker:
 
     def control(self) -> DataFrame:
         """One empty row for every node, so that each runs even without input."""
-        tokens = ",".join(str(t) for t in self.setup.tokens)
-        return self.spark.range(0, self.setup.plan.nodes, 1, 1).selectExpr(
-            f"element_at(cast(split('{tokens}', ',') as array<int>), cast(id as int) + 1) as token",
-            "cast(id as int) as node",
-            "0 as op",
-            "0 as side",
-            f"{CONTROL} as kind",
-            "cast('' as binary) as body",
-        )
+        return self.setup.control(self.spark)
 
     @cached_property
     def _idle_stages(self) -> DataFrame:
@@ -239,7 +231,7 @@ class Ticker:
             version=manifest.version + 1,
             marks=marks,
             routes={
-                op.number: self._route(op.number, placements[op.id], admissions.get(op.id, OPEN))
+                op.number: setup.route(op.number, placements[op.id], admissions.get(op.id, OPEN))
                 for op in setup.flow.ops
             },
             runs={
@@ -249,14 +241,6 @@ class Ticker:
             },
             releases=releases_of(manifest.holds, admissions, placements),
             slow=setup.slow,
-        )
-
-    def _route(self, op: int, placement: Sequence[int], admission: Admission) -> Route:
-        """Rows of held groups are written down by a node that has no group on hold."""
-        busy = {placement[g] for g in admission.hold}
-        writer = next((n for n in range(self.setup.plan.nodes) if n not in busy), 0)
-        return route_of(
-            op, placement, self.setup.tokens, admission.hold, writer, self.setup.hash_mask
         )
 
     # -- commit -------------------------------------------------------------------------------------
