@@ -11,10 +11,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from engine.errors import CheckpointError
+from engine.outcome import Outcome, staged_of
 from engine.rehome import REHOMED, Rehome, RehomePlan
+from engine.setup import Totals
 from engine.state.model import Change, Manifest, Place, Run
 from engine.state.stats import GroupStats
-from engine.tick import EVERYBODY, Outcome, Ticker, Totals, staged_of
+from engine.tick import EVERYBODY, Ticker
 
 if TYPE_CHECKING:
     from engine.flow import Op

@@ -38,11 +38,13 @@ from engine.recovery import recover
 from engine.reports import ReportPort
 from engine.session import start_session, tokens
 from engine.settings import Settings
+from engine.setup import Setup
 from engine.sinks import open_sink, side_directory
+from engine.stage import SIDE_KINDS
 from engine.state import folders, replay
 from engine.state.commits import CommitLog
 from engine.state.files import Tiers, write_error
-from engine.tick import SIDE_KINDS, Setup, Ticker
+from engine.tick import Ticker
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -39,7 +39,7 @@ from engine.outcome import (
 from engine.reports import ReportPort, TickReport
 from engine.setup import Setup, Totals
 from engine.sinks import Sink
-from engine.stage import SIDE_KINDS, Stage, Standing
+from engine.stage import Stage, Standing
 from engine.state import files, hosts
 from engine.state.commits import SNAPSHOT_EVERY, Commit, CommitLog
 from engine.state.model import Manifest, Place
@@ -397,6 +397,3 @@ class Ticker:
             tuple(self.stats[op].report(op, owner[op]) for op in held),
             operator_reports(self.setup.flow, outcome),
         )
-
-
-__all__ = ["SIDE_KINDS", "Outcome", "Setup", "Ticker", "Totals", "outcome_of", "staged_of"]

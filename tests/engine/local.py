@@ -22,6 +22,7 @@ from engine.brief import Brief
 from engine.exchange import CONTROL, Packing, packed_bytes
 from engine.flow import compile_flow
 from engine.hashing import FULL_MASK
+from engine.outcome import Outcome, outcome_of
 from engine.plan.build import build_plan
 from engine.plan.fingerprint import describe, differences
 from engine.query.model import Field, QuerySpec, SinkSpec, StreamSpec
@@ -29,11 +30,12 @@ from engine.query.sql import analyse
 from engine.query.types import arrow_type
 from engine.recovery import recover
 from engine.reports import TickReport
+from engine.setup import Setup
 from engine.sinks import open_sink, side_directory
 from engine.stage import SIDE_KINDS, Stage
 from engine.state.commits import CommitLog
 from engine.state.files import Tiers
-from engine.tick import Outcome, Setup, Ticker, outcome_of
+from engine.tick import Ticker
 
 Rows = dict[str, pa.Table]  # by stream
 Batches = Sequence[Sequence[pa.RecordBatch]]  # of each map task
