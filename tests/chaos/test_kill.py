@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import random
 import signal
@@ -55,7 +56,8 @@ def end(process: subprocess.Popen[str]) -> tuple[int, str, str]:
     out, err = process.communicate(timeout=300)
     left = [p for p in psutil.process_iter(["pid"]) if _session(p.pid) == process.pid]
     for child in left:
-        child.kill()
+        with contextlib.suppress(psutil.NoSuchProcess):  # it may have ended by itself
+            child.kill()
     psutil.wait_procs(left, timeout=30)
     return process.returncode, out, err
 
