@@ -5,8 +5,12 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import pytest
+
 from tests.cluster.cases import chain, three_way
 from tests.cluster.machines import Driver, lone
+
+pytestmark = [pytest.mark.long, pytest.mark.chaos]
 
 MASTER = "local-cluster[3,1,1024]"
 

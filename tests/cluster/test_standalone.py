@@ -9,6 +9,8 @@ import pytest
 from tests.cluster.cases import three_way
 from tests.cluster.machines import Driver, standalone
 
+pytestmark = [pytest.mark.long, pytest.mark.chaos]
+
 
 @pytest.mark.chaos
 def test_exact_and_at_home_with_an_executor_killed(tmp_path: Path) -> None:
