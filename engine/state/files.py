@@ -299,6 +299,9 @@ def _merge_from(runs: Runs, rows: int, size: int, times: Times, tiers: Tiers, cl
     return kept
 
 
+OWNER_NOTE = ".owner"  # whose folder it is
+
+
 def sweep(folder: Path, keep: Iterable[str], *, version: int | None, parts: bool = True) -> int:
     """Delete files in a state folder that no manifest names; with `version`, not those of later ones, and
     without `parts` no copies that are being made. Another task may be doing the same."""
@@ -306,11 +309,10 @@ def sweep(folder: Path, keep: Iterable[str], *, version: int | None, parts: bool
     dropped = 0
     for entry in os.scandir(folder):
         stem = entry.name.lstrip(".")
-        if not stem[:10].isdigit():
-            continue  # not ours to judge: the note of whose folder it is
-        if not parts and entry.name.startswith("."):
+        if entry.name == OWNER_NOTE or (not parts and entry.name.startswith(".")):
             continue
-        if entry.name not in wanted and (version is None or int(stem[:10]) <= version):
+        made = int(stem[:10]) if stem[:10].isdigit() else 0
+        if entry.name not in wanted and (version is None or made <= version):
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(entry.path)
             dropped += 1

@@ -11,11 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from engine.errors import CheckpointError, SetupError
-from engine.state.files import write_error
+from engine.state.files import OWNER_NOTE, write_error
 
 _HEADROOM = 64 << 20
 _PREFIX = f"spillway-{os.getuid()}-"
-_OWNER = ".owner"
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +52,7 @@ def prepare(checkpoint: Path, mem_dir: Path, need_bytes: int) -> Folders:
 def memory_folder(base: Path, owner: str, host: str = "") -> Path:
     """The memory folder of the checkpoint `owner`, made private. `host` tells hosts apart that share `base`."""
     memory = _private(base / name(owner, host))
-    (memory / _OWNER).write_text(owner)
+    (memory / OWNER_NOTE).write_text(owner)
     return memory
 
 
@@ -71,7 +70,7 @@ def clear_orphans(mem_dir: Path) -> None:
     """Remove what killed queries left in memory, once their checkpoint is gone."""
     for folder in mem_dir.glob(f"{_PREFIX}*"):
         try:
-            owner = Path((folder / _OWNER).read_text())
+            owner = Path((folder / OWNER_NOTE).read_text())
         except OSError:
             continue
         if not owner.exists():

@@ -144,7 +144,7 @@ def test_render() -> None:
     assert (
         render(plan(sql, SAME))
         == """\
-query q: 2 nodes
+query q: 2 nodes, exactly once
 └─ sink parquet /out
    └─ project project-1
       │    k bigint = x.k
