@@ -47,7 +47,7 @@ def arm(point: str, version: int) -> None:
     elif point == "snapshot":
         _before(Path, "unlink", lambda path, **_: path.name.startswith("commit-"))
     elif point == "worker":
-        _before(Ticker, "_step", _kill_worker(version), fatal=False)
+        _before(Ticker, "step", _kill_worker(version), fatal=False)
 
 
 def _before(owner: type, name: str, when: Callable[..., Any], *, fatal: bool = True) -> None:

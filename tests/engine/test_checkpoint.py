@@ -166,9 +166,6 @@ def test_an_earlier_life_leaves_nothing_behind(shell: Shell, tmp_path: Path) -> 
     shutil.rmtree(case.out)
     shell.goes_on(case)
     now = manifest(case)
-    found = [path.name for path in Path(os.environ["SPILLWAY_MEM_DIR"]).glob("spillway-*/*")]
-    assert now.memory_files() <= set(found)
-    mine = next(
-        Path(os.environ["SPILLWAY_MEM_DIR"]).glob(f"*/{sorted(now.memory_files())[0]}")
-    ).parent
-    assert set(os.listdir(mine)) == now.memory_files()
+    memory = Path(os.environ["SPILLWAY_MEM_DIR"])
+    left = {path.name for path in memory.glob("spillway-*/*.arrow")}
+    assert now.memory_files() and not left & now.memory_files()
