@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import pytest
+
 from tests.cluster.cases import chain, three_way
 from tests.cluster.machines import Driver, lone
 
@@ -23,6 +25,7 @@ def test_exact_and_tidy(tmp_path: Path) -> None:
     assert not list(memory.glob("*@127.0.0.1")), "memory is given back at the end"
 
 
+@pytest.mark.long
 def test_a_tree_with_an_exchange_between_its_joins(tmp_path: Path) -> None:
     case = chain(tmp_path / "case", files=4)
     with lone(tmp_path) as nothing:
