@@ -20,10 +20,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from engine.errors import StateError
+from engine.sinks.staged import StagedFile
 from engine.state.hosts import SHARED
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+    from engine.state.commits import Commit
 
 ROOT = Path(__file__).resolve().parent.parent
 SHIPPED = "spillway-engine.zip"
@@ -98,6 +101,17 @@ def ship_engine(context: Any) -> None:
         for path in sorted((ROOT / "engine").rglob("*.py")):
             file.write(path, path.relative_to(ROOT))
     context.addPyFile(str(folder / SHIPPED))
+
+
+def written(commit: Commit, durable: str, sink: str, sides: str) -> Iterator[tuple[str, int]]:
+    """The files that tasks wrote for a commit, with their sizes."""
+    for run in (run for change in commit.changes.values() for run in change.added):
+        fresh = [s for s in run.durable if s.version == commit.version]
+        yield from ((os.path.join(durable, s.file), s.bytes) for s in fresh)
+    for name, staged in commit.staged.items():
+        folder = sink if name == "results" else os.path.join(sides, name)
+        files = [StagedFile(*item) for item in staged]
+        yield from ((os.path.join(folder, file.tmp), file.bytes) for file in files)
 
 
 def check_seen(written: Iterable[tuple[str, int]]) -> None:

@@ -7,9 +7,8 @@ checkpoint is recovery.py's.
 
 from __future__ import annotations
 
-import os
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import cached_property
@@ -24,7 +23,7 @@ from engine.admission import OPEN, Admission
 from engine.affinity import Anchor
 from engine.arrow_map import ArrowMap, map_in_arrow
 from engine.brief import Brief, give
-from engine.cluster import check_seen
+from engine.cluster import check_seen, written
 from engine.exchange import PACKED, Pack
 from engine.outcome import (
     Admissions,
@@ -290,32 +289,20 @@ class Ticker:
             fronts,
         )
         if self.anchor:
-            check_seen(self._written(commit))
+            check_seen(
+                written(
+                    commit,
+                    self.setup.folders.durable,
+                    str(self.sink.directory),
+                    self.setup.side_folder,
+                )
+            )
         after = commit.apply(self.manifest)
         self.log.append(commit)
         before, self.manifest = self.manifest, after
         self.count(commit)
         self._drop(before)
         return commit
-
-    def _written(self, commit: Commit) -> Iterator[tuple[str, int]]:
-        """The files that tasks wrote for a commit, with their sizes."""
-        durable = self.setup.folders.durable
-        for run in (run for change in commit.changes.values() for run in change.added):
-            yield from (
-                (os.path.join(durable, s.file), s.bytes)
-                for s in run.durable
-                if s.version == commit.version
-            )
-        for name in commit.staged:
-            folder = (
-                str(self.sink.directory)
-                if name == "results"
-                else os.path.join(self.setup.side_folder, name)
-            )
-            yield from (
-                (os.path.join(folder, file.tmp), file.bytes) for file in staged_of(commit, name)
-            )
 
     def release(self) -> None:
         """Give the memory of other hosts back, at an orderly end."""

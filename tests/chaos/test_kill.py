@@ -11,6 +11,7 @@ import random
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -69,10 +70,11 @@ def _session(pid: int) -> int:
         return -1
 
 
-def finish(case: Case) -> None:
+def finish(case: Case, sql: Callable[[], str] = lambda: "") -> None:
+    """Run to the end, and compare with what `sql` asks DuckDB (without: the query itself)."""
     code, _, err = end(start(case, "never"))
     assert code == 0, err[-2000:]
-    assert case.check() > 1000
+    assert case.check(sql() or None) > 1000
     assert not list(case.out.glob(".part*")), "staged files are left"
 
 
@@ -105,15 +107,19 @@ def test_killed_at_random_instants_for_long(tmp_path: Path) -> None:
 def kill_at_random(root: Path, kills: int) -> None:
     seed = int(os.environ.get("CHAOS_SEED", random.randrange(10**6)))
     print(f"CHAOS_SEED={seed}")
-    rng = random.Random(seed)
     case = make(root, seed)
+    strike(case, random.Random(seed), kills)
+    finish(case)
+
+
+def strike(case: Case, rng: random.Random, kills: int) -> None:
+    """Start the query and kill it, so many times."""
     for _ in range(kills):
         process = start(case, "never")
         marker = case.checkpoint / "commits"
         wait_for(process, marker, rng)
         os.killpg(process.pid, signal.SIGKILL) if rng.random() < 0.5 else process.kill()
         end(process)
-    finish(case)
 
 
 def wait_for(process: subprocess.Popen[str], commits: Path, rng: random.Random) -> None:

@@ -62,7 +62,7 @@ class Cluster:
     root: Path
     hosts: Sequence[Host] = LOOPBACK
     processes: dict[str, subprocess.Popen[str]] = field(default_factory=dict)
-    dead: list[int] = field(default_factory=list)
+    dead: list[int] = field(default_factory=list)  # sessions to end, their leaders gone or not
     port: int = 0
 
     @property
@@ -202,6 +202,7 @@ class Driver:
             text=True,
             start_new_session=True,
         )
+        cluster.dead.append(self.process.pid)  # if the test forgets it, the cluster does not
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
 
@@ -257,10 +258,15 @@ class Driver:
         return sum(fetched == 0 for fetched in tasks), len(tasks)
 
 
-def lone(root: Path) -> Cluster:
+@contextmanager
+def lone(root: Path) -> Iterator[Cluster]:
     """No cluster: for a driver that brings its own."""
     (root / "conf").mkdir()
-    return Cluster(root)
+    cluster = Cluster(root)
+    try:
+        yield cluster
+    finally:
+        cluster.end()
 
 
 @contextmanager

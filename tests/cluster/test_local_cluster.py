@@ -17,8 +17,9 @@ MASTER = "local-cluster[3,1,1024]"
 
 def test_exact_and_tidy(tmp_path: Path) -> None:
     case = three_way(tmp_path / "case", files=5)
-    driver = Driver(lone(tmp_path), case.file, MASTER)
-    summary = driver.finish()
+    with lone(tmp_path) as nothing:
+        driver = Driver(nothing, case.file, MASTER)
+        summary = driver.finish()
     assert summary["rows_out"] == case.check() > 1000
     home, tasks = driver.at_home()
     assert home == tasks >= 12
@@ -26,10 +27,12 @@ def test_exact_and_tidy(tmp_path: Path) -> None:
     assert not list(memory.glob("*@127.0.0.1")), "memory is given back at the end"
 
 
+@pytest.mark.long
 def test_a_tree_with_an_exchange_between_its_joins(tmp_path: Path) -> None:
     case = chain(tmp_path / "case", files=4)
-    driver = Driver(lone(tmp_path), case.file, MASTER)
-    summary = driver.finish()
+    with lone(tmp_path) as nothing:
+        driver = Driver(nothing, case.file, MASTER)
+        summary = driver.finish()
     assert summary["rows_out"] == case.check() > 100
     home, tasks = driver.at_home()
     assert home == tasks >= 9

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -67,7 +68,11 @@ class Case:
         return self.file
 
     def feed(self, stream: str, number: int, table: pa.Table) -> None:
-        pq.write_table(table, self.root / "data" / stream / f"{number:03d}.parquet")
+        path = self.root / "data" / stream / f"{number:03d}.parquet"
+        pq.write_table(table, path.with_suffix(".tmp"))
+        moment = 1_700_000_000 + number  # Spark takes the oldest first
+        os.utime(path.with_suffix(".tmp"), (moment, moment))
+        os.rename(path.with_suffix(".tmp"), path)
 
     def run(
         self, *ports: ReportPort, mask: int = (1 << 64) - 1, settings: Settings | None = None

@@ -1,0 +1,69 @@
+"""kill −9 in a tree of window joins with late rows: every step of a commit, random instants, other nodes afterwards."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+from pathlib import Path
+
+import pytest
+
+from tests.chaos.test_kill import end, finish, start, strike
+from tests.engine.chains import ALL, accepted, chain, feed_chain, near
+from tests.engine.oracle import Case
+
+TICKS = 6
+
+
+def make(root: Path, seed: int, order: str = "") -> Case:
+    case = chain(root, order)
+    feed_chain(case, TICKS, seed=seed, rows=110, late=0.05)
+    return case
+
+
+def wanted(case: Case) -> str:
+    """The batch join over what was not set aside as late, once all of it is."""
+    return f"{accepted(case)}{case.sql} WHERE {near(*ALL)}"
+
+
+def killed_at(root: Path, point: str, order: str, version: int, nodes: int = 2) -> None:
+    case = make(root, 1, order)
+    code, _, err = end(start(case, point, version))
+    assert code == -signal.SIGKILL, err[-2000:]
+    chain(root, order, nodes)
+    finish(case, lambda: wanted(case))
+
+
+@pytest.mark.parametrize(
+    ("point", "order", "nodes"), [("step", "", 2), ("part", "((a b) (c d))", 3)]
+)
+def test_killed_within_a_commit(tmp_path: Path, point: str, order: str, nodes: int) -> None:
+    killed_at(tmp_path, point, order, 4, nodes)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("point", ["step", "commit", "part", "publish"])
+@pytest.mark.parametrize("order", ["((a b) (c d))", "(a (b (c d)))", "(((a b) c) d)"])
+@pytest.mark.parametrize("version", [2, 5])
+def test_killed_anywhere_in_any_tree(tmp_path: Path, point: str, order: str, version: int) -> None:
+    killed_at(tmp_path, point, order, version)
+
+
+@pytest.mark.long
+def test_a_killed_worker_costs_a_retry_and_no_row(tmp_path: Path) -> None:
+    case = make(tmp_path, 2)
+    code, _, err = end(start(case, "worker", 3))
+    assert code == 0, err[-2000:]
+    assert case.check(wanted(case)) > 1000
+
+
+@pytest.mark.long
+def test_killed_at_random_instants_for_long(tmp_path: Path) -> None:
+    seed = int(os.environ.get("CHAOS_SEED", random.randrange(10**6)))
+    print(f"CHAOS_SEED={seed}")
+    for round_ in range(20):
+        (root := tmp_path / str(round_)).mkdir()
+        case = make(root, seed + round_, random.Random(seed + round_).choice(["", "(a (b (c d)))"]))
+        strike(case, random.Random(seed + round_), kills=5)
+        finish(case, lambda case=case: wanted(case))
