@@ -101,6 +101,11 @@ def lay_out(flow: Flow) -> Union:
     return Union(tuple(layouts), tuple(slots))
 
 
+def past_the_jvm(flow: Flow) -> bool:
+    """Does every row come from a file that the task itself reads?"""
+    return all(layout.native is not None for layout in lay_out(flow).layouts)
+
+
 def _native(source: Source, columns: Sequence[Field]) -> tuple[str, ...] | None:
     """The file's columns, if the columnar reader can do without Spark SQL."""
     given = source.scan.input

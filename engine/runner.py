@@ -142,6 +142,7 @@ class QueryRun:
                 log_dir=self._log_dir(),
                 driver_memory=self.settings.driver_memory,
                 extra=connectors.conf(self.settings.packages, self.settings.jars),
+                light=ingest.past_the_jvm(compile_flow(self.plan, self.query)),
             )
 
         summary = self.serve(session, interrupts_stop(self.stop, self._stop.is_set))

@@ -64,6 +64,9 @@ SHARED_CONF = {
     # Shuffle files go when the JVM collects garbage, which ticks alone give it little reason to.
     "spark.cleaner.periodicGC.interval": "5min",
 }
+# Where no row passes through the JVM's own code, compiling it a second time costs more than it gives: the
+# compiler's threads take the cores from the tick (docs/decisions/0007).
+LIGHT_JAVA = "-XX:TieredStopAtLevel=1"
 LOCAL_CONF = {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
@@ -115,8 +118,9 @@ def start_session(
     log_dir: Path | None,
     driver_memory: str = "2g",
     extra: Mapping[str, str] = MappingProxyType({}),
+    light: bool = False,
 ) -> SparkSession:
-    """A session for our ticks. Spark's words ≥ WARN go to `<log_dir>/spark.log`; without
+    """A session for our ticks. `light`: the JVM only plans and shuffles, it touches no row. Spark's words ≥ WARN go to `<log_dir>/spark.log`; without
     `log_dir` to stderr. An active session of this process is used as it is."""
     from py4j.protocol import Py4JError
     from pyspark import SparkContext
@@ -138,6 +142,8 @@ def start_session(
         _own_interrupts(),
         cluster.secret(master),
     ):
+        if light and not cluster.is_cluster(master):
+            java_options = f"{java_options} {LIGHT_JAVA}"
         conf.set("spark.driver.extraJavaOptions", java_options)
         try:
             _launch(conf, log)
