@@ -17,7 +17,7 @@ from tests.bench.sides import spillway_exists
 from tests.bench.spark_side import SETTINGS
 from tests.bench.workloads import WORKLOADS
 
-DEFAULT = ("tri", "skew")
+DEFAULT = ("tri", "skew", "window2", "chain4")
 SIDES = ("spillway", "spark", "duckdb")
 RUNS_FOR_RECORD = 3
 

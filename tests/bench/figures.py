@@ -86,9 +86,9 @@ def _growth(measured: Measured, trigger: int) -> Verdict | None:
 
 def _state(measured: Measured, trigger: int) -> Verdict | None:
     runs = measured.of("spillway", trigger)
-    if not runs:
+    if not runs or measured.workload.tree:
         return None
-    limit = measured.workload.state_bytes_limit()
+    limit = measured.workload.state_bytes_limit(trigger)
     most = max(run.summary["state_bytes"] + run.summary.get("spilled_bytes", 0) for run in runs)
     wanted = f"≤ {limit / 1e6:.1f} MB (1.3 × columns + 16 B/row)"
     name = f"state size, {trigger} file(s) per trigger"

@@ -178,8 +178,6 @@ def query_file(bench: Bench, files_per_trigger: int, place: Path) -> Path:
         "groups = 64",
         'checkpoint = "checkpoint"',
     ]
-    if workload.window:
-        lines.append(f'window = "{workload.window}"')
     for stream in workload.streams:
         folder = os.path.relpath(bench.folder / stream.name, place)
         lines += [
@@ -189,7 +187,7 @@ def query_file(bench: Bench, files_per_trigger: int, place: Path) -> Path:
             f'schema = "{stream.schema}"',
             f'options = {{ maxFilesPerTrigger = "{files_per_trigger}" }}',
         ]
-        if workload.window:
+        if workload.window_s:
             lines += ['time = "ts"', 'watermark = "1 second"']
     lines += ["\n[sink]", 'format = "parquet"', 'path = "out"', ""]
     path = place / "query.toml"

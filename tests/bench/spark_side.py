@@ -61,6 +61,8 @@ def start_query(session: SparkSession, workload: Workload, task: dict[str, Any])
             .option("maxFilesPerTrigger", task["files_per_trigger"])
             .parquet(f"{task['folder']}/{stream.name}")
         )
+        if workload.window_s:
+            frame = frame.withWatermark("ts", "1 second")
         frame.createOrReplaceTempView(stream.name)
     return (
         session.sql(workload.sql)

@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from tests.bench.rounds import Order, measure
 from tests.bench.workloads import WORKLOADS
 
 ALL = Order(runs=1, files_per_trigger=(5,), spark_setting="hdfs-v2", spark_memory="1g")
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("name", ["window2", "chain4"])
+def test_windows_give_duckdb_s_rows(name: str) -> None:
+    small = replace(WORKLOADS[name].scaled(20_000), spacing_us=30_000)
+    lines: list[str] = []
+    measured = measure(small, replace(ALL, sides=("spillway", "duckdb")), lines.append)
+    assert not measured.failures, "\n".join(measured.failures)
+    assert measured.exact, "\n".join(lines)
+    assert measured.checks["spillway", 5][0].rows > 20_000
 
 
 @pytest.mark.timeout(600)
@@ -24,4 +37,4 @@ def test_all_three_sides_give_the_same_rows() -> None:
     assert ours.summary["ticks"] == len(ours.ticks_s) == 4
     assert ours.summary["rows_in"] == 60_000
     assert ours.summary["rows_out"] == measured.checks["spillway", 5][0].rows
-    assert 0 < ours.summary["state_bytes"] <= 2 * measured.workload.state_bytes_limit()
+    assert 0 < ours.summary["state_bytes"] <= 2 * measured.workload.state_bytes_limit(5)

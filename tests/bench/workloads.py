@@ -55,7 +55,9 @@ class Workload:
     generate: Generate
     spark_bars: dict[int, Bar] = field(default_factory=dict)
     duckdb_bars: dict[int, Bar] = field(default_factory=dict)
-    window: str | None = None
+    window_s: float = 0.0  # bounds are in `source`, for all sides alike; this is for time and state
+    spacing_us: int = 1000  # between two rows of a stream
+    tree: bool = False  # combined rows are kept too: no limit of the state follows from the inputs
     seed: int = 7
 
     @property
@@ -64,7 +66,8 @@ class Workload:
 
     @property
     def key(self) -> str:
-        return f"{self.name}-{self.rows}x{self.files}-seed{self.seed}"
+        spaced = f"-{self.spacing_us}us" if self.window_s else ""
+        return f"{self.name}-{self.rows}x{self.files}{spaced}-seed{self.seed}"
 
     def scaled(self, rows: int) -> Workload:
         return replace(self, rows=rows)
@@ -72,27 +75,40 @@ class Workload:
     def ticks(self, files_per_trigger: int) -> int:
         return -(-self.files // files_per_trigger)
 
-    def payload_bytes(self) -> int:
-        return self.rows * sum(stream.stored_bytes_per_row for stream in self.streams)
+    def live_rows(self, files_per_trigger: int) -> int:
+        """Rows of a stream that a state has to hold at the end: all, or the window's and two ticks' more (one
+        that comes in, one by which whole runs may outlive their oldest row)."""
+        if not self.window_s:
+            return self.rows
+        tick = self.rows * files_per_trigger // self.files
+        return min(self.rows, int(self.window_s * 1e6 / self.spacing_us) + 2 * tick)
 
-    def state_bytes_limit(self) -> int:
+    def payload_bytes(self, rows: int) -> int:
+        return rows * sum(stream.stored_bytes_per_row for stream in self.streams)
+
+    def state_bytes_limit(self, files_per_trigger: int) -> int:
         """1.3 × the Arrow bytes of the stored columns + 16 bytes per row."""
-        return int(1.3 * self.payload_bytes()) + 16 * self.rows * len(self.streams)
+        rows = self.live_rows(files_per_trigger)
+        return int(1.3 * self.payload_bytes(rows)) + 16 * rows * len(self.streams)
 
 
 def _stream(name: str) -> Stream:
     return Stream(name, {"k": "long", "ts": "timestamp", f"v{name}": "long"}, ("k", f"v{name}"))
 
 
-def _columns(workload: Workload, keys: npt.NDArray[np.int64], name: str) -> Columns:
+def _rest(workload: Workload, name: str) -> Columns:
+    """Time, and a value that tells every row from every other."""
     rows = workload.rows
-    start = np.int64(1_700_000_000_000_000)  # µs; one row a millisecond
+    start = np.int64(1_700_000_000_000_000)  # µs
     offset = np.int64("abcdefgh".index(name) * 1_000_000_000)
     return {
-        "k": keys.astype(np.int64),
-        "ts": start + np.arange(rows, dtype=np.int64) * 1000,
+        "ts": start + np.arange(rows, dtype=np.int64) * workload.spacing_us,
         f"v{name}": offset + np.arange(rows, dtype=np.int64),
     }
+
+
+def _columns(workload: Workload, keys: npt.NDArray[np.int64], name: str) -> Columns:
+    return {"k": keys.astype(np.int64)} | _rest(workload, name)
 
 
 def uniform(workload: Workload, name: str, rng: np.random.Generator) -> Columns:
@@ -118,6 +134,33 @@ def skewed(workload: Workload, name: str, rng: np.random.Generator) -> Columns:
 def sparse(workload: Workload, name: str, rng: np.random.Generator) -> Columns:
     """Twenty keys for every row: much state, few results."""
     return _columns(workload, rng.integers(0, 20 * workload.rows, workload.rows), name)
+
+
+def in_window(workload: Workload, name: str, rng: np.random.Generator) -> Columns:
+    """Uniform keys, as many that a row has 3.33 partners within the window on both sides of it."""
+    near = 2 * workload.window_s * 1e6 / workload.spacing_us
+    return _columns(workload, rng.integers(0, max(1, int(near / 3.33)), workload.rows), name)
+
+
+CHAIN_KEYS = {"a": ("x",), "b": ("x", "y"), "c": ("y", "z"), "d": ("z",)}
+
+
+def chained(workload: Workload, name: str, rng: np.random.Generator) -> Columns:
+    """Uniform keys of each class, two partners for each row and hop within the window on both sides."""
+    near = 2 * workload.window_s * 1e6 / workload.spacing_us
+    keys = {key: rng.integers(0, max(1, int(near / 2)), workload.rows) for key in CHAIN_KEYS[name]}
+    return keys | _rest(workload, name)
+
+
+def _chain_stream(name: str) -> Stream:
+    keys = dict.fromkeys(CHAIN_KEYS[name], "long")
+    columns = {**keys, "ts": "timestamp", f"v{name}": "long"}
+    return Stream(name, columns, tuple(columns))
+
+
+def _near(one: str, other: str, seconds: int) -> str:
+    span = f"INTERVAL {seconds} SECONDS"
+    return f"{one}.ts BETWEEN {other}.ts - {span} AND {other}.ts + {span}"
 
 
 _ABC = tuple(_stream(name) for name in "abc")
@@ -163,6 +206,47 @@ WORKLOADS = {
             files_per_trigger=(1, 5),
             generate=skewed,
             spark_bars={1: Bar(4, 8), 5: Bar(4, 8)},
+        ),
+        Workload(
+            name="window2",
+            title="W2 window2: A.k = B.k within 60 s, a tenth of the data inside the window",
+            streams=tuple(
+                Stream(
+                    name,
+                    {"k": "long", "ts": "timestamp", f"v{name}": "long"},
+                    ("k", "ts", f"v{name}"),
+                )
+                for name in "ab"
+            ),
+            select="a.k, a.va, b.vb",
+            source=f"a JOIN b ON a.k = b.k AND {_near('a', 'b', 60)}",
+            rows=2_000_000,
+            files=20,
+            files_per_trigger=(1, 5),
+            generate=in_window,
+            spark_bars={1: Bar(4, 8), 5: Bar(4, 8)},
+            window_s=60,
+            spacing_us=300,
+        ),
+        Workload(
+            name="chain4",
+            title="W4 chain4: A.x = B.x, B.y = C.y, C.z = D.z within 60 s",
+            streams=tuple(_chain_stream(name) for name in "abcd"),
+            select="a.x, b.y, c.z, a.va, b.vb, c.vc, d.vd",
+            source=(
+                f"a JOIN b ON a.x = b.x AND {_near('a', 'b', 60)} "
+                f"JOIN c ON b.y = c.y AND {_near('c', 'a', 60)} AND {_near('c', 'b', 60)} "
+                f"JOIN d ON c.z = d.z AND {_near('d', 'a', 60)} AND {_near('d', 'b', 60)} "
+                f"AND {_near('d', 'c', 60)}"
+            ),
+            rows=200_000,
+            files=20,
+            files_per_trigger=(1, 5),
+            generate=chained,
+            spark_bars={1: Bar(4, 8), 5: Bar(4, 8)},
+            window_s=60,
+            spacing_us=3000,
+            tree=True,
         ),
     )
 }
