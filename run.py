@@ -50,6 +50,16 @@ def _query(query: argparse.ArgumentParser) -> None:
         help="process what is there, print one JSON line for each query, end",
     )
     run.add_argument("--nodes", type=int, metavar="N", help="instead of the query file's nodes")
+    run.add_argument("--adapt", type=Path, metavar="FILE", help="a policy that adapts it (TOML)")
+    run.add_argument("--script", type=Path, metavar="FILE", help="commands at certain ticks (TOML)")
+    run.add_argument(
+        "--owed",
+        choices=("cleanup", "keep"),
+        default="cleanup",
+        help="results still owed at the end of the input: let them come out (default), or keep "
+        "them owed",
+    )
+    run.add_argument("--report", type=Path, metavar="FILE", help="what adaptation did, as JSON")
     _master(run)
     tail = actions.add_parser("tail", help="show the newest results")
     tail.add_argument(
@@ -102,6 +112,9 @@ def dispatch(arguments: argparse.Namespace) -> int:
         nodes=arguments.nodes,
         master=arguments.master,
         settings=settings,
+        adaptation=commands.Adaptation(
+            arguments.adapt, arguments.script, arguments.owed, arguments.report
+        ),
     )
 
 

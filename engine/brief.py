@@ -17,10 +17,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from engine.errors import StateError
 from engine.state.model import Runs, Segment
+from engine.state.ranges import Ranges
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -41,6 +42,25 @@ class Release:
 
 
 @dataclass(frozen=True, slots=True)
+class Overflow:
+    """When a node spills by its own decision: over `most` bytes, and then down to `target`, at least `share`
+    of what it has."""
+
+    most: int
+    target: int
+    share: float
+
+
+@dataclass(frozen=True, slots=True)
+class Settle:
+    """State that comes back into memory: it meets what has come since, and is one with it from then on."""
+
+    groups: Ranges
+    runs: tuple[Runs, ...]  # of each side
+    action: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Brief:
     """One tick's particulars."""
 
@@ -55,6 +75,17 @@ class Brief:
         default_factory=dict
     )  # group_by: results due, since and until
     wake: bool = False  # every node has results due
+    everyone: bool = False  # every node has something to do, input or not
+    since: int | None = None  # files of this version or later may be a side job's: they stay
+    frozen: Mapping[tuple[str, int], tuple[int, ...]] = field(
+        default_factory=dict
+    )  # of each side: how many of the oldest runs must stay as they are
+    limits: Mapping[int, Overflow] = field(default_factory=dict)  # by node
+    victims: Mapping[tuple[str, int], tuple[int, ...]] = field(
+        default_factory=dict
+    )  # groups that a node may spill, in this order
+    settle: Mapping[tuple[str, int], Settle] = field(default_factory=dict)
+    work: Mapping[int, tuple[Any, ...]] = field(default_factory=dict)  # side jobs, by node
 
 
 def give(context: SparkContext, brief: Brief, folder: Path) -> None:

@@ -11,7 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -39,6 +39,20 @@ DEMO_DIR = ROOT / "data" / "demo"
 NODES_MAX = 1000
 EXIT_USER = 2
 POLL_S = 0.25
+
+
+@dataclass(frozen=True, slots=True)
+class Adaptation:
+    """What the command line says about adaptation."""
+
+    adapt: Path | None = None
+    script: Path | None = None
+    owed: str = "cleanup"
+    report: Path | None = None
+
+    @property
+    def asked(self) -> bool:
+        return self != Adaptation()
 
 
 def check(files: Sequence[Path]) -> int:
@@ -72,11 +86,17 @@ def run_queries(
     nodes: int | None,
     master: str | None,
     settings: Settings,
+    adaptation: Adaptation | None = None,
 ) -> int:
     """Run query files, all at once, until their input is done (`once`) or Ctrl-C."""
     specs = [with_nodes(read_query(file), nodes) for file in files]
     if len(specs) == 1:
-        return _run(specs[0], once=once, master=master, settings=settings)
+        return _run(specs[0], once=once, master=master, settings=settings, adaptation=adaptation)
+    if adaptation is not None and adaptation.asked:
+        raise SettingError(
+            "--adapt, --script, --owed and --report are for one query",
+            hint="Run the query that they are meant for by itself.",
+        )
     return _run_many(specs, once=once, master=master, settings=settings)
 
 
@@ -110,8 +130,19 @@ def with_nodes(spec: QuerySpec, nodes: int | None) -> QuerySpec:
     return replace(spec, nodes=nodes)
 
 
-def _run(spec: QuerySpec, *, once: bool, master: str | None, settings: Settings) -> int:
+def _run(
+    spec: QuerySpec,
+    *,
+    once: bool,
+    master: str | None,
+    settings: Settings,
+    adaptation: Adaptation | None = None,
+) -> int:
+    from engine.adapt.policy import load
     from engine.runner import run
+
+    asked = adaptation or Adaptation()
+    policy = load(asked.adapt, asked.script)
 
     where = spec.sink.path or spec.sink.format
     _say(f"{spec.name}: starting Spark; results go to {where}, {_promise(spec)}")
@@ -120,7 +151,15 @@ def _run(spec: QuerySpec, *, once: bool, master: str | None, settings: Settings)
     progress = TerminalProgress(sys.stderr, mode=settings.progress)
     with interrupts_end_it():
         summary = run(
-            spec, once=once, master=master, settings=settings, ports=[progress], warn=_warn
+            spec,
+            once=once,
+            master=master,
+            settings=settings,
+            ports=[progress],
+            warn=_warn,
+            adaptation=policy,
+            owed=asked.owed,
+            report=asked.report,
         )
     if once:
         print(summary.to_json(), flush=True)

@@ -111,7 +111,7 @@ class Packing:
 
     def run(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Rows of the union in, packed rows out."""
-        if self.tick.wake and self.task == 0:
+        if (self.tick.wake or self.tick.everyone) and self.task == 0:
             yield from self._wake()
         waiting: dict[int, list[pa.RecordBatch]] = {}
         for number, rows in self._inputs(batches):

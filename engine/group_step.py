@@ -48,7 +48,8 @@ class GroupStep(NodeStep):
         clock = Clock(self.op.sides[0].times, self.op.sides[0].span_us)
         _, until = self.tick.fronts[self.op.id]
         trim = partial(group_by.trim, grouping=grouping_of(self.op), until=until)
-        return {0: files.insert(self.runs[0], rows, self.tiers, self.fresh, clock, trim)}
+        frozen = self.tick.frozen.get((self.op.id, self.node), (0,))[0]
+        return {0: files.insert(self.runs[0], rows, self.tiers, self.fresh, clock, trim, frozen)}
 
 
 def grouping_of(op: Op) -> Grouping:

@@ -197,9 +197,7 @@ class EngineHost:
             NodeMemory(
                 node,
                 sum(by_query.values()),
-                sum(
-                    r.spec.memory_per_node_bytes or 0 for r in runs.values() if node < r.plan.nodes
-                ),
+                sum(r.spec.budgets(r.plan.nodes).get(node, 0) for r in runs.values()),
                 MappingProxyType(by_query),
             )
             for node, by_query in enumerate(of_node)

@@ -15,12 +15,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from engine.adapt.overflow import relieve
 from engine.brief import Brief
 from engine.columns import Longs, bare, concat, row_bytes
 from engine.flow import Op
 from engine.hashing import group_of, group_offsets, hash_keys
 from engine.operators import multi_join
 from engine.operators.multi_join import View, hashes
+from engine.operators.owed import owed
 from engine.query.model import JoinQuery, OutputColumn
 from engine.query.post import evaluate, output_schema
 from engine.sinks import ResultWriter, StagedFile
@@ -53,6 +55,8 @@ class NodeStep:
         self.tiers, self.fresh = hosts.here(plan.tiers[op.id]), Fresh(tick.version, node)
         self.runs: tuple[Runs, ...] = tick.runs.get((op.id, node), ((),) * len(op.sides))
         self.tally = Tally(*(np.zeros(op.groups, dtype=np.int64) for _ in range(3)))
+        self.settle = tick.settle.get((op.id, node))
+        self.disk: dict[int, Runs] = {}  # spilled in this tick, by side
         self.head: dict[str, Any] = {}
         self.worked = False
         self.fetched = 0
@@ -70,6 +74,9 @@ class NodeStep:
         if any(ordered) or self._wakes():
             yield from self._results(ordered, staged)
         changes = self._insert(ordered)
+        if self.settle:
+            changes = {i: self._settled(i, changes.get(i)) for i in range(len(self.op.sides))}
+        changes, self.disk = relieve(self, changes)
         rows_in = int(self.tally.rows_in.sum())
         self.worked = bool(
             holds or changes or staged or rows_in or self.tick.releases.get((self.op.id, self.node))
@@ -82,6 +89,7 @@ class NodeStep:
             "cpu_s": time.process_time() - cpu,
             "wall_s": time.perf_counter() - wall,
             "changes": {i: [c.kept, [r.pack() for r in c.added]] for i, c in changes.items()},
+            "disk": {i: [r.pack() for r in runs] for i, runs in self.disk.items()},
             "holds": [hold.pack() for hold in holds],
             "staged": staged,
             "executor": hosts.executor(),
@@ -125,21 +133,20 @@ class NodeStep:
 
     def _wakes(self) -> bool:
         """Is there something to do even without input?"""
-        return False
+        return self.settle is not None
 
     def _results(
         self, deltas: Sequence[pa.RecordBatch | None], staged: list[Staged]
     ) -> Iterator[pa.RecordBatch]:
         """What comes of the tick's rows and state: for the operator above, or into the sink's file."""
         self.fetched = sum(files.ensure(run, self.tiers) for mine in self.runs for run in mine)
-        views = [[files.view(run, self.tiers) for run in mine] for mine in self.runs]
         out = (
-            _Sink(self.plan, self.tick.version, self.op, self.node)
+            Results(self.plan, self.tick.version, self.op, self.node)
             if self.op.target is None
             else None
         )
         try:
-            for chunk in self._chunks(deltas, views):
+            for chunk in self._all_chunks(deltas):
                 ids = group_of(chunk.hashes, self.op.groups)
                 if out is not None:
                     ids, counts = out.take(chunk, ids)
@@ -153,6 +160,32 @@ class NodeStep:
             if out is not None:
                 out.writer.abort()
             raise
+
+    def _all_chunks(self, deltas: Sequence[pa.RecordBatch | None]) -> Iterator[multi_join.Chunk]:
+        """What comes of state that settles, then what comes of the tick's rows."""
+        views = [[files.view(run, self.tiers) for run in mine] for mine in self.runs]
+        if self.settle:
+            back = [[files.view(run, self.tiers) for run in mine] for mine in self.settle.runs]
+            yield from self._meet(back, views)
+            views = [old + new for old, new in zip(back, views, strict=True)]
+        yield from self._chunks(deltas, views)
+
+    def _meet(self, back: list[list[View]], have: list[list[View]]) -> Iterator[multi_join.Chunk]:
+        """Results that returning state and the rows that have come since owe each other."""
+        assert self.settle is not None
+        groups = self.settle.groups
+        old = [[b for view in mine for b in view.segments] for mine in back]
+        new = [
+            [p for v in mine for b in v.segments for p in files.slices(b, groups, self.op.groups)]
+            for mine in have
+        ]
+        yield from owed(
+            [merged(old), merged(new)],
+            keys=self.op.keys,
+            exact_hash=self.op.exact_hash,
+            wanted=self.op.wanted,
+            limits=self.op.limits,
+        )
 
     def _chunks(
         self, deltas: Sequence[pa.RecordBatch | None], views: list[list[View]]
@@ -178,26 +211,37 @@ class NodeStep:
 
     def _insert(self, deltas: Sequence[pa.RecordBatch | None]) -> dict[int, Change]:
         clocks = [Clock(side.times, side.span_us) for side in self.op.sides]
+        frozen = self.tick.frozen.get((self.op.id, self.node), (0,) * len(clocks))
         return {
-            i: files.insert(self.runs[i], delta, self.tiers, self.fresh, clocks[i])
+            i: files.insert(
+                self.runs[i], delta, self.tiers, self.fresh, clocks[i], frozen=frozen[i]
+            )
             for i, delta in enumerate(deltas)
             if delta is not None
         }
 
+    def _settled(self, side: int, change: Change | None) -> Change:
+        """A side's runs with those that came back before them."""
+        assert self.settle is not None
+        mine = change.apply(self.runs[side]) if change else self.runs[side]
+        return Change(0, (*self.settle.runs[side], *mine))
+
     def _hold(self, side: int, piles: list[pa.RecordBatch]) -> Iterator[Hold]:
         """Write rows that have to wait into the hold buffer."""
-        batch = files.sort_batch(concat(piles))
-        tiers = replace(self.tiers, segment_bytes_max=1 << 40)
-        (segment,) = files.write_run(batch, tiers, self.fresh, [tiers.durable])
-        counts = np.diff(group_offsets(hashes(batch), self.op.groups))
-        at = np.flatnonzero(counts)
-        times = Clock(self.op.sides[side].times).of(batch)
-        yield Hold(self.op.id, side, segment, tuple(at.tolist()), tuple(counts[at].tolist()), times)
+        yield files.hold(self.op, side, files.sort_batch(concat(piles)), self.tiers, self.fresh)
 
     def _dawdle(self, rows: int) -> None:
         """A node made slow on purpose (experiments) sleeps here."""
         if pace := self.tick.slow.get(self.node):
             time.sleep(pace * rows / 1000)
+
+
+def merged(sides: Sequence[Sequence[pa.RecordBatch]]) -> list[list[pa.RecordBatch]]:
+    """Each side's batches as one sorted batch."""
+    return [
+        [pile[0] if len(pile) == 1 else files.sort_batch(concat(list(pile)))] if pile else []
+        for pile in sides
+    ]
 
 
 def joined(chunk: multi_join.Chunk, op: Op) -> pa.RecordBatch:
@@ -207,7 +251,7 @@ def joined(chunk: multi_join.Chunk, op: Op) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(arrays, names=names) if names else bare(chunk.rows)
 
 
-class _Sink:
+class Results:
     """The root's results: projected, filtered, and written to a staged file."""
 
     def __init__(self, plan: Standing, version: int, op: Op, node: int) -> None:

@@ -7,19 +7,21 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
+
+import numpy as np
 
 from engine.admission import OPEN, Admission
 from engine.brief import Release
 from engine.exchange import REPORT
 from engine.flow import Flow
-from engine.reports import Longs, NodeReport, OperatorReport
+from engine.reports import Longs, NodeReport, OperatorReport, TickReport
 from engine.sinks import StagedFile
 from engine.stage import parse_report
 from engine.state.commits import Commit
-from engine.state.model import Change, Hold, Manifest, Place, Run
-from engine.state.stats import GroupDelta, together
+from engine.state.model import Change, Hold, Manifest, Place, Run, Runs
+from engine.state.stats import GroupDelta, GroupStats, together
 
 Admissions = Mapping[str, Admission]  # by operator
 
@@ -35,6 +37,17 @@ class Outcome:
     deltas: dict[str, GroupDelta]  # by operator
     aside: dict[str, int]  # rows, by kind
     seen: dict[str, int]
+    disk: dict[Place, Runs] = field(default_factory=dict)  # what nodes spilled by themselves
+
+    def rows_in(self, flow: Flow) -> int:
+        """Rows that came in from sources: not those that one operator handed another."""
+        sides = {(source.op, source.side) for source in flow.sources}
+        return sum(
+            rows
+            for (op, _), head in self.heads.items()
+            for side, rows in enumerate(head["taken"])
+            if (op, side) in sides
+        )
 
     def homes(self) -> dict[int, str]:
         """The executor that each node's tasks ran on, as far as they had something to do."""
@@ -61,7 +74,7 @@ def node_reports(
             outcome.of_node(n, "cpu_s"),
             outcome.of_node(n, "wall_s"),
             manifest.memory_bytes(n),
-            0,
+            manifest.disk_bytes(n),
             manifest.durable_bytes(n),
             sum(int(held[op][owner[op] == n].sum()) for op in held),
             homes.get(n, ""),
@@ -75,6 +88,42 @@ def operator_reports(flow: Flow, outcome: Outcome) -> tuple[OperatorReport, ...]
     return tuple(
         OperatorReport(flow.ops[op].id, node, h["rows_in"], h["rows_out"], h["cpu_s"], h["wall_s"])
         for (op, node), h in sorted(outcome.heads.items())
+    )
+
+
+def tick_report(
+    query: str,
+    flow: Flow,
+    manifest: Manifest,
+    outcome: Outcome,
+    commit: Commit,
+    placements: Mapping[str, Sequence[int]],
+    stats: Mapping[str, GroupStats],
+    batch: int | None,
+    seconds: float,
+    nodes: int,
+) -> TickReport:
+    """All that a tick did, and how things stand after it."""
+    held = {op.id: manifest.held_rows(op.id, op.groups) for op in flow.ops}
+    owner = {op: np.array(some, dtype=np.int64) for op, some in placements.items()}
+    figures = commit.stats
+    return TickReport(
+        query,
+        manifest.version,
+        batch,
+        figures["time_s"],
+        seconds,
+        figures["rows_in"],
+        figures["rows_out"],
+        figures["null_key_rows"],
+        figures["late_rows"],
+        sum(int(rows.sum()) for rows in held.values()),
+        node_reports(manifest, outcome, held, owner, nodes),
+        tuple(
+            stats[op.id].report(op.id, owner[op.id], *manifest.by_group(op.id, op.groups))
+            for op in flow.ops
+        ),
+        operator_reports(flow, outcome),
     )
 
 
@@ -126,6 +175,8 @@ def outcome_of(flow: Flow, rows: list[tuple[Any, ...]]) -> Outcome:
             found.changes[Place(op.id, node, int(side))] = Change(
                 kept, tuple(Run.unpack(r) for r in added)
             )
+        for side, spilled in head["disk"].items():
+            found.disk[Place(op.id, node, int(side))] = tuple(Run.unpack(r) for r in spilled)
         found.holds.extend(Hold.unpack(raw) for raw in head["holds"])
         found.staged.setdefault("results", []).extend(head["staged"])
         for name, alias, size, staged in head["aside"]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -14,7 +15,8 @@ from engine.errors import CheckpointError
 from engine.outcome import Outcome, staged_of
 from engine.rehome import REHOMED, Rehome, RehomePlan
 from engine.setup import Totals
-from engine.state.model import Change, Manifest, Place, Run
+from engine.state import ranges
+from engine.state.model import Change, Manifest, Place, Run, Runs
 from engine.state.stats import GroupStats
 from engine.tick import EVERYBODY, Ticker
 
@@ -36,6 +38,7 @@ def recover(ticker: Ticker) -> None:
     for commit in found.tail:
         if commit.version > since:
             ticker.count(commit)
+    ticker.carried_out = tuple(name for commit in found.tail for name in commit.actions)
     _finish(ticker, found.tail)
     _check_durable(ticker)
     ticker.sweep(None)  # nothing runs yet: what no manifest names is an earlier life's
@@ -70,7 +73,8 @@ def _check_durable(ticker: Ticker) -> None:
 
 
 def _sizes(manifest: Manifest) -> dict[str, int]:
-    runs = [run for runs in manifest.runs.values() for run in runs]
+    everywhere = (*manifest.runs.values(), *manifest.disk.values())
+    runs = [run for some in everywhere for run in some]
     sizes = {s.file: s.bytes for run in runs for s in run.durable}
     return sizes | {hold.segment.file: hold.segment.bytes for hold in manifest.holds}
 
@@ -87,7 +91,28 @@ def _settle(ticker: Ticker) -> None:
                 ticker, op, next(o.placement for o in plan.operators if o.id == op.id)
             )
     placement = {operator.id: operator.placement for operator in plan.operators}
-    ticker.commit(Outcome({}, changes, [], {}, {}, {}, {}), None, EVERYBODY, placement=placement)
+    ticker.commit(
+        Outcome({}, changes, [], {}, {}, {}, {}),
+        None,
+        EVERYBODY,
+        placement=placement,
+        disk=_rehomed_disk(ticker, placement),
+    )
+
+
+def _rehomed_disk(ticker: Ticker, placement: Mapping[str, tuple[int, ...]]) -> dict[Place, Runs]:
+    """What is spilled goes with its groups; its files stay where they are."""
+    groups = {op.id: op.groups for op in ticker.setup.flow.ops}
+    out: dict[Place, Runs] = dict.fromkeys(ticker.manifest.disk, ())
+    for place, runs in ticker.manifest.disk.items():
+        owner, count = placement[place.operator], groups[place.operator]
+        for node in sorted(set(owner)):
+            mine = ranges.of(g for g, n in enumerate(owner) if n == node)
+            some = tuple(part for run in runs if (part := run.only(mine, count)) is not None)
+            there = replace(place, node=node)
+            if some:
+                out[there] = (*out.get(there, ()), *some)
+    return out
 
 
 def _rehome(ticker: Ticker, op: Op, placement: tuple[int, ...]) -> dict[Place, Change]:

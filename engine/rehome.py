@@ -62,12 +62,12 @@ class Rehome:
         for run in runs:
             for segment in run.durable:
                 files.verify(tiers.durable, segment)
-                batch = files.read(tiers.durable, segment)
-                mine = np.flatnonzero(owner[group_of(hashes(batch), tiers.groups)] == node)
-                if len(mine):
-                    parts.append(take_rows(batch, mine))
+                whole = files.read(tiers.durable, segment)
+                for batch in files.slices(whole, run.groups, tiers.groups):
+                    mine = np.flatnonzero(owner[group_of(hashes(batch), tiers.groups)] == node)
+                    if len(mine):
+                        parts.append(take_rows(batch, mine))
         if not parts:
             return None
         whole, fresh = files.sort_batch(concat(parts)), Fresh(self.plan.version, node)
-        segments = files.write_run(whole, tiers, fresh, [tiers.memory, tiers.durable])
-        return Run(fresh.name()[:-6], whole.num_rows, segments, segments, clock.of(whole))
+        return files.written(whole, tiers, fresh, clock)[0]

@@ -18,8 +18,10 @@ from typing import TYPE_CHECKING, Any
 from py4j.protocol import Py4JError, Py4JNetworkError
 from pyspark.errors import PySparkException
 
-from engine import connectors, ingest, lock
-from engine.admission import drain
+from engine import connectors, draining, ingest, lock
+from engine.adapt.desk import Desk
+from engine.adapt.policy import Policy
+from engine.adapt.records import Records
 from engine.cluster import is_cluster
 from engine.errors import CheckpointError, SpillwayError
 from engine.explain import explain, jvm_gone
@@ -50,9 +52,9 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
-DRAIN_ROWS_MAX = 1_000_000
 IDLE_S = 1.0
 POLL_S = 0.25
+CLEANUP, KEEP = "cleanup", "keep"  # what becomes of results still owed at the end of the input
 
 
 class Stopped(Exception):
@@ -78,6 +80,10 @@ class QueryRun:
         self.slow: dict[int, float] = {}
         self.warn: Callable[[str], None] = _unheard
         self.notice: Callable[[Event], None] = _unheard
+        self.adaptation = Policy()
+        self.owed = CLEANUP
+        self.report_path: Path | None = None
+        self._desk: Desk | None = None
         self.reserved_bytes = 0  # memory that other queries' budgets may still take
         self.failure: BaseException | None = None
         self.pacing = Pacing(self.plan, enabled=not once)
@@ -120,7 +126,7 @@ class QueryRun:
     @property
     def budget_bytes(self) -> int:
         """Of all nodes together; 0 without a budget."""
-        return (self.spec.memory_per_node_bytes or 0) * self.plan.nodes
+        return sum(self.spec.budgets(self.plan.nodes).values())
 
     def explained(self, error: Exception) -> SpillwayError:
         """The error as its user may read it."""
@@ -171,6 +177,7 @@ class QueryRun:
                 spark = session()
                 ticker = self._open(spark, log, places)
                 recover(ticker)
+                self._desk = self._sit(ticker)
                 self._ticker, self._ready = ticker, time.perf_counter() - begun
                 with around or nullcontext():
                     self._run_ticks(spark, ticker)
@@ -178,6 +185,8 @@ class QueryRun:
             except (PySparkException, Py4JError, OSError) as error:
                 raise self.explained(error) from error
             finally:
+                if self._desk is not None:
+                    self._desk.close()
                 self._ticker = None
                 folders.release(places)  # after a failure too: the checkpoint has it all
         return self._summary(ticker)
@@ -231,6 +240,12 @@ class QueryRun:
             for given in self.query.inputs
         }
         return Ticker(spark, setup, log, sink, sides, self.ports)
+
+    def _sit(self, ticker: Ticker) -> Desk:
+        """The desk of this run's adaptations, and how those of an earlier life ended."""
+        records = Records(self.spec.checkpoint / "actions", self.report_path)
+        records.restart(ticker.carried_out, time.time())
+        return Desk(ticker, self.adaptation, self.spec.budgets(self.plan.nodes), records)
 
     # -- streaming ----------------------------------------------------------------------------------
 
@@ -302,13 +317,13 @@ class QueryRun:
                 where=str(self.spec.checkpoint),
                 hint="Parts of the checkpoint were removed or mixed: restore it, or start with a new one.",
             )
+        assert self._desk is not None
+        self._desk.between(idle=False)
         admissions = self.pacing.admissions(ticker.manifest, ticker.placements)
-        if any(a.release for a in admissions.values()):
-            ticker.tick(None, None, admissions)
         report = ticker.tick(rows, batch, admissions)
         self.pacing.learn(report, ticker.manifest)
         self._committed()
-        while not self._asked() and self._held_bytes(ticker) > self.settings.hold_bytes_max:
+        while not self._asked() and draining.held_bytes(ticker) > self.settings.hold_bytes_max:
             self._drain(ticker)
 
     def _committed(self) -> None:
@@ -320,12 +335,19 @@ class QueryRun:
             if self._ended(stream):
                 return not self._refused
             idle = time.monotonic() - self._last_tick > IDLE_S
-            if idle and ticker.due() and self._ticking.acquire(blocking=False):
+            if idle and self._ticking.acquire(blocking=False):
                 try:
-                    self._drain(ticker)
+                    self._between_ticks(ticker)
                 finally:
                     self._ticking.release()
         return False
+
+    def _between_ticks(self, ticker: Ticker) -> None:
+        """What goes on without input."""
+        assert self._desk is not None
+        self._desk.between(idle=True)
+        if ticker.due():
+            self._drain(ticker)
 
     def _ended(self, stream: StreamingQuery) -> bool:
         try:
@@ -344,26 +366,18 @@ class QueryRun:
         stream.stop()
 
     def _drain_all(self, ticker: Ticker) -> None:
-        while ticker.due() and not self._asked():
-            self._drain(ticker)
+        assert self._desk is not None
+        while not self._asked():
+            if ticker.due():
+                self._drain(ticker)
+            elif not self._desk.finish_some(cleanup=self.owed == CLEANUP):
+                break
         if text := ticker.waiting():
             self.warn(text)
 
     def _drain(self, ticker: Ticker) -> None:
-        manifest = ticker.manifest
-        admissions = {
-            op.id: drain(
-                manifest.held_rows(op.id, op.groups),
-                manifest.held_since(op.id, op.groups),
-                DRAIN_ROWS_MAX,
-            )
-            for op in ticker.setup.flow.ops
-        }
-        ticker.tick(None, None, admissions)
+        draining.drain(ticker)
         self._committed()
-
-    def _held_bytes(self, ticker: Ticker) -> int:
-        return sum(hold.segment.bytes for hold in ticker.manifest.holds)
 
     def _summary(self, ticker: Ticker) -> RunSummary:
         state = sum(ticker.manifest.memory_bytes(n) for n in range(self.plan.nodes))
@@ -388,8 +402,13 @@ def run(
     settings: Settings,
     ports: Sequence[ReportPort] = (),
     warn: Callable[[str], None] = _unheard,
+    adaptation: Policy | None = None,
+    owed: str = CLEANUP,
+    report: Path | None = None,
 ) -> RunSummary:
-    """Run a query until it is done or stopped. `warn` is told what the user should know."""
+    """Run a query until it is done or stopped. `warn` is told what the user should know; `owed` says what becomes
+    of results still owed at the end of the input, `report` where what adaptation did is written."""
     query = QueryRun(spec, settings, ports, once=once)
-    query.warn = warn
+    query.warn, query.owed, query.report_path = warn, owed, report
+    query.adaptation = adaptation or query.adaptation
     return query.run(master)

@@ -10,15 +10,15 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from engine import watermarks
+from engine import tidy, watermarks
+from engine.adapt import edits
+from engine.adapt.orders import NONE as NO_ORDERS
+from engine.adapt.orders import Orders, frozen_counts
 from engine.admission import OPEN, Admission
 from engine.affinity import Anchor
 from engine.arrow_map import ArrowMap, map_in_arrow
@@ -28,20 +28,20 @@ from engine.exchange import PACKED, Pack
 from engine.outcome import (
     Admissions,
     Outcome,
-    node_reports,
-    operator_reports,
     outcome_of,
     releases_of,
     remaining,
     staged_of,
+    tick_report,
 )
 from engine.reports import ReportPort, TickReport
 from engine.setup import Setup, Totals
 from engine.sinks import Sink
 from engine.stage import Stage, Standing
-from engine.state import files, hosts
+from engine.state import hosts
 from engine.state.commits import SNAPSHOT_EVERY, Commit, CommitLog
-from engine.state.model import Manifest, Place
+from engine.state.model import Manifest, Place, Runs
+from engine.state.ranges import Ranges
 from engine.state.stats import GroupDelta, GroupStats
 
 if TYPE_CHECKING:
@@ -68,6 +68,9 @@ class Ticker:
         self.spark, self.setup, self.log, self.sink = spark, setup, log, sink
         self.sides, self.ports, self.clock = sides, ports, clock
         self.manifest, self.totals = Manifest(), Totals()
+        self.carried_out: tuple[str, ...] = ()  # actions that the log's last commits name
+        self.orders: Callable[[], Orders] = lambda: NO_ORDERS
+        self.noticed: Callable[[Outcome, Commit], None] = lambda _outcome, _commit: None
         self.stats = {op.id: GroupStats(op.groups) for op in setup.flow.ops}
         self.arrived: dict[str, float] = dict.fromkeys(setup.delays_us(), clock())
 
@@ -85,16 +88,18 @@ class Ticker:
         """Process one batch (or none: then held rows may be released), commit it, publish it. `rows` are
         those of `stages`: to look at them is to run the tick."""
         started = time.perf_counter()
+        orders = self.orders()
         admissions = {
-            op.id: self._complete(op.id, admissions.get(op.id, OPEN)) for op in self.setup.flow.ops
+            op.id: self._complete(op.id, admissions.get(op.id, OPEN), orders)
+            for op in self.setup.flow.ops
         }
-        if rows is not None:
-            admissions = {op: Admission(a.hold + a.release, ()) for op, a in admissions.items()}
         marks = self.marks()  # once: what expires, what is late and what is promised must agree
         expired = watermarks.expired(self.setup.flow, self.manifest, marks)
         fronts, wake = watermarks.due(self.setup.flow, self.manifest, marks)
         brief = replace(
-            self.brief(admissions, self.manifest.without(expired), marks), fronts=fronts, wake=wake
+            self.brief(admissions, self.manifest.without(expired), marks, orders),
+            fronts=fronts,
+            wake=wake,
         )
         outcome = self.step(rows, brief)
         self.arrived |= dict.fromkeys(outcome.seen, self.clock())
@@ -106,10 +111,33 @@ class Ticker:
             expired=expired,
             marks=marks,
             fronts={op: until for op, (_, until) in fronts.items()},
+            orders=orders,
         )
-        self._publish(commit)
         if self.anchor:
             self.anchor.settle(outcome.homes())
+        self.noticed(outcome, commit)
+        return self._tell(outcome, batch, started, commit)
+
+    def amend(
+        self,
+        outcome: Outcome,
+        placement: Mapping[str, tuple[int, ...]],
+        disk: Mapping[Place, Runs],
+        actions: tuple[str, ...],
+        orders: Orders,
+    ) -> TickReport:
+        """Commit and publish a change that came about beside the ticks."""
+        started = time.perf_counter()
+        commit = self.commit(
+            outcome, None, EVERYBODY, placement=placement, disk=disk, actions=actions, orders=orders
+        )
+        return self._tell(outcome, None, started, commit)
+
+    def _tell(
+        self, outcome: Outcome, batch: int | None, started: float, commit: Commit
+    ) -> TickReport:
+        """Publish a commit's results, and its report."""
+        self._publish(commit)
         report = self._report(outcome, batch, started, commit)
         for port in self.ports:
             port.publish(report)
@@ -124,21 +152,7 @@ class Ticker:
 
     def waiting(self) -> str:
         """What to tell whoever expects all results at the end of the input, where rows wait for the watermark."""
-        for op, until in self.manifest.fronts.items():
-            runs = [
-                r
-                for place, some in self.manifest.runs.items()
-                if place.operator == op
-                for r in some
-            ]
-            if any(run.times[0][1] >= until for run in runs):
-                at = (
-                    datetime.fromtimestamp(until // 10**6, UTC).isoformat(" ")
-                    if until > 0
-                    else "none yet"
-                )
-                return f"rows younger than the watermark ({at}) wait for more input; their results come with it"
-        return ""
+        return watermarks.waiting(self.manifest)
 
     def marks(self) -> dict[str, int]:
         """The watermark of each source whose time matters."""
@@ -156,14 +170,17 @@ class Ticker:
             if (limit := patience.get(name)) is not None and now - at > limit
         }
 
-    def _complete(self, operator: str, admission: Admission) -> Admission:
+    def _complete(self, operator: str, admission: Admission, orders: Orders) -> Admission:
         """A group with rows still waiting keeps its new rows waiting: order inside a group stands."""
         waiting = {
             g for hold in self.manifest.holds if hold.operator == operator for g in hold.groups
         }
-        release = waiting.intersection(admission.release)
+        held = orders.hold.get(operator, frozenset())
+        let_in = {*admission.release, *orders.release.get(operator, ())} - held
+        release = waiting & let_in
         return Admission(
-            tuple(sorted({*admission.hold} | waiting - release)), tuple(sorted(release))
+            tuple(sorted(({*admission.hold} - release) | held | waiting - release)),
+            tuple(sorted(release)),
         )
 
     def stages(self, rows: DataFrame) -> DataFrame:
@@ -222,7 +239,13 @@ class Ticker:
         found = (self._idle_stages if rows is None else rows).collect()
         return outcome_of(self.setup.flow, [tuple(row) for row in found])
 
-    def brief(self, admissions: Admissions, manifest: Manifest, marks: Mapping[str, int]) -> Brief:
+    def brief(
+        self,
+        admissions: Admissions,
+        manifest: Manifest,
+        marks: Mapping[str, int],
+        orders: Orders = NO_ORDERS,
+    ) -> Brief:
         """What the nodes have to know for one tick."""
         setup, nodes = self.setup, range(self.setup.plan.nodes)
         placements = self.placements
@@ -240,6 +263,12 @@ class Ticker:
             },
             releases=releases_of(manifest.holds, admissions, placements),
             slow=setup.slow,
+            everyone=bool(orders.settle) or any(a.release for a in admissions.values()),
+            since=orders.since,
+            frozen=frozen_counts(setup.flow, manifest, orders),
+            limits=orders.limits,
+            victims=orders.victims,
+            settle=orders.settle,
         )
 
     # -- commit -------------------------------------------------------------------------------------
@@ -250,10 +279,13 @@ class Ticker:
         batch: int | None,
         released: Admissions,
         *,
-        expired: Mapping[Place, Sequence[str]] = MappingProxyType({}),
+        expired: Mapping[Place, Mapping[str, Ranges]] = MappingProxyType({}),
         marks: Mapping[str, int] = MappingProxyType({}),
         fronts: Mapping[str, int] = MappingProxyType({}),
         placement: Mapping[str, tuple[int, ...]] = MappingProxyType({}),
+        orders: Orders = NO_ORDERS,
+        disk: Mapping[Place, Runs] | None = None,
+        actions: tuple[str, ...] = (),
     ) -> Commit:
         """Make the outcome the next version, and delete what only the version before needed."""
         tick = self.manifest.tick if batch is None else batch
@@ -262,7 +294,7 @@ class Ticker:
         stats = {
             "time_s": time.time(),
             "groups": {op: delta.pack() for op, delta in outcome.deltas.items()},
-            "rows_in": self._rows_in(outcome),
+            "rows_in": outcome.rows_in(self.setup.flow),
             "late_rows": outcome.aside.get("late", 0),
             "rows_out": int(outcome.deltas[root].rows_out.sum()) if root in outcome.deltas else 0,
             "null_key_rows": outcome.aside.get("null_keys", 0),
@@ -287,6 +319,10 @@ class Ticker:
             expired,
             seen,
             fronts,
+            edits.after_tick(self.setup.flow, self.manifest, outcome, orders)
+            if disk is None
+            else disk,
+            actions or tuple(sorted({s.action for s in orders.settle.values() if s.action})),
         )
         if self.anchor:
             check_seen(
@@ -301,23 +337,13 @@ class Ticker:
         self.log.append(commit)
         before, self.manifest = self.manifest, after
         self.count(commit)
-        self._drop(before)
+        tidy.drop(self.setup.folders, before, self.manifest, orders.pins)
         return commit
 
     def release(self) -> None:
         """Give the memory of other hosts back, at an orderly end."""
         if self.anchor:
             self.on_nodes(hosts.Release(self.setup.folders), "node int")
-
-    def _rows_in(self, outcome: Outcome) -> int:
-        """Rows that came in from sources: not those that one operator handed another."""
-        sides = {(source.op, source.side) for source in self.setup.flow.sources}
-        return sum(
-            rows
-            for (op, _), head in outcome.heads.items()
-            for side, rows in enumerate(head["taken"])
-            if (op, side) in sides
-        )
 
     def count(self, commit: Commit) -> None:
         """Take a commit's figures into the statistics."""
@@ -335,7 +361,8 @@ class Ticker:
             side.publish(staged_of(commit, name))
         if commit.version % SNAPSHOT_EVERY == 0:
             self.log.snapshot(self.manifest, self._packed_stats())
-            self.sweep(self.manifest.version)
+            since = self.orders().since
+            self.sweep(self.manifest.version if since is None else since - 1)
         self.sink.maybe_compact()
 
     def _packed_stats(self) -> dict[str, Any]:
@@ -343,44 +370,24 @@ class Ticker:
         groups = {op: stats.pack() for op, stats in self.stats.items()}
         return {"version": self.manifest.version, "groups": groups, "totals": totals}
 
-    def _drop(self, before: Manifest) -> None:
-        tiers = self.setup.folders
-        memory = [(tiers.memory, before.memory_files(), self.manifest.memory_files())]
-        for folder, old, new in (
-            *(memory if not tiers.owner else []),
-            (tiers.durable, before.durable_files(), self.manifest.durable_files()),
-        ):
-            for name in old - new:
-                Path(folder, name).unlink(missing_ok=True)
-
     def sweep(self, version: int | None) -> None:
-        """Delete what no version needs: left by attempts that did not count. None: nothing runs yet."""
-        tiers = self.setup.folders
-        if not tiers.owner:  # or tasks tidy up where they run
-            files.sweep(Path(tiers.memory), self.manifest.memory_files(), version=version)
-        files.sweep(Path(tiers.durable), self.manifest.durable_files(), version=version)
+        """Delete what no version needs. None: nothing runs yet."""
+        tidy.sweep(self.setup.folders, self.manifest, version)
 
     # -- report -------------------------------------------------------------------------------------
 
     def _report(
         self, outcome: Outcome, batch: int | None, started: float, commit: Commit
     ) -> TickReport:
-        manifest, placements, stats = self.manifest, self.placements, commit.stats
-        held = {op.id: manifest.held_rows(op.id, op.groups) for op in self.setup.flow.ops}
-        owner = {op: np.array(nodes, dtype=np.int64) for op, nodes in placements.items()}
-        nodes = node_reports(manifest, outcome, held, owner, self.setup.plan.nodes)
-        return TickReport(
+        return tick_report(
             self.setup.plan.name,
-            manifest.version,
+            self.setup.flow,
+            self.manifest,
+            outcome,
+            commit,
+            self.placements,
+            self.stats,
             batch,
-            stats["time_s"],
             time.perf_counter() - started,
-            stats["rows_in"],
-            stats["rows_out"],
-            stats["null_key_rows"],
-            stats["late_rows"],
-            sum(int(rows.sum()) for rows in held.values()),
-            nodes,
-            tuple(self.stats[op].report(op, owner[op]) for op in held),
-            operator_reports(self.setup.flow, outcome),
+            self.setup.plan.nodes,
         )

@@ -7,10 +7,13 @@ ticks less the stream's delay; rows that break it are late. Pure; the driver cal
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
 
 from engine.flow import Flow, Op
 from engine.operators.multi_join import Limit
-from engine.state.model import Hold, Manifest, Place, Run
+from engine.state import ranges
+from engine.state.model import Manifest, Place, Run
+from engine.state.ranges import Ranges
 
 NEVER = -(1 << 62)
 Fronts = Mapping[
@@ -33,11 +36,11 @@ def watermarks(
 
 
 def fronts(
-    flow: Flow, marks: Mapping[str, int], holds: Iterable[Hold]
+    flow: Flow, marks: Mapping[str, int], manifest: Manifest
 ) -> dict[tuple[int, int], dict[str, int]]:
     """For each side of each operator: the least time of rows to come, held ones included."""
     out: dict[tuple[int, int], dict[str, int]] = {}
-    waiting = list(holds)
+    waiting = manifest.holds
     unseen = {
         (s.op, s.side) for s in flow.sources if s.mark not in marks
     }  # UNION ALL waits for all its streams
@@ -54,9 +57,25 @@ def fronts(
                         if name in mine:
                             mine[name] = min(mine[name], low)
         if op.target is not None:
-            out[op.target.op, op.target.side] = _above(
-                op, [out[op.number, n] for n in range(len(op.sides))]
-            )
+            above = _above(op, [out[op.number, n] for n in range(len(op.sides))])
+            for name, low in _owed(op, manifest).items():
+                if name in above:
+                    above[name] = min(above[name], low)
+            out[op.target.op, op.target.side] = above
+    return out
+
+
+def _owed(op: Op, manifest: Manifest) -> dict[str, int]:
+    """The least times of results that an operator still owes: of all its rows, where any is on disk."""
+    if not any(place.operator == op.id for place in manifest.disk):
+        return {}
+    out: dict[str, int] = {}
+    for place, runs in (*manifest.disk.items(), *manifest.runs.items()):
+        if place.operator == op.id:
+            for run in runs:
+                names = op.sides[place.input].times
+                for name, (low, _) in zip(names, run.times, strict=True):
+                    out[name] = min(low, out.get(name, low))
     return out
 
 
@@ -80,22 +99,45 @@ def _above(op: Op, below: list[dict[str, int]]) -> dict[str, int]:
     return {name: front for name, front in out.items() if front > NEVER // 2}
 
 
-def expired(flow: Flow, manifest: Manifest, marks: Mapping[str, int]) -> dict[Place, list[str]]:
-    """Runs in which no row can meet a row to come."""
-    known = fronts(flow, marks, manifest.holds)
-    out: dict[Place, list[str]] = {}
+def expired(
+    flow: Flow, manifest: Manifest, marks: Mapping[str, int]
+) -> dict[Place, dict[str, Ranges]]:
+    """Runs in which no row can meet a row to come, with the groups that must stay all the same because they
+    owe results."""
+    known = fronts(flow, marks, manifest)
+    out: dict[Place, dict[str, Ranges]] = {}
     ops = {op.id: op for op in flow.ops}
     for place, runs in manifest.runs.items():
         op = ops[place.operator]
-        dead = []
+        dead: list[Run] = []
         if op.limits:
-            dead = [run.id for run in runs if _is_over(op, place.input, run, known)]
+            dead = [run for run in runs if _is_over(op, place.input, run, known)]
         elif op.grouping is not None and not op.grouping.rows:
             over = manifest.fronts.get(op.id, NEVER) - op.grouping.us
-            dead = [run.id for run in runs if run.times[0][1] < over]
+            dead = [run for run in runs if run.times[0][1] < over]
         if dead:
-            out[place] = dead
+            owing = manifest.owing(op.id, place.node)
+            kept = {run.id: ranges.both(run.groups, owing) or () for run in dead}
+            if found := {run.id: kept[run.id] for run in dead if kept[run.id] != run.groups}:
+                out[place] = found
     return out
+
+
+def waiting(manifest: Manifest) -> str:
+    """What to tell whoever expects all results now, where rows wait for the watermark."""
+    for op, until in manifest.fronts.items():
+        runs = [r for place, some in manifest.runs.items() if place.operator == op for r in some]
+        if any(run.times[0][1] >= until for run in runs):
+            at = (
+                datetime.fromtimestamp(until // 10**6, UTC).isoformat(" ")
+                if until > 0
+                else "none yet"
+            )
+            return (
+                f"rows younger than the watermark ({at}) wait for more input; "
+                "their results come with it"
+            )
+    return ""
 
 
 def due(
@@ -103,7 +145,7 @@ def due(
 ) -> tuple[dict[str, tuple[int, int]], bool]:
     """Of each operator with window functions, from which time to which its results are out after this
     tick; and whether there are such results. What is out stays out, whatever is held meanwhile."""
-    known = fronts(flow, marks, manifest.holds)
+    known = fronts(flow, marks, manifest)
     out: dict[str, tuple[int, int]] = {}
     for op in flow.ops:
         if op.grouping is not None:

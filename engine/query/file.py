@@ -41,6 +41,7 @@ def read_query(path: Path, *, roots: Sequence[Path] | None = None) -> QuerySpec:
     _check_paths(str(path), _source_paths(tables, folder), checkpoint, sink, roots)
     streams = {key: _stream(key, t, folder, window_s, trusted=trusted) for key, t in tables.items()}
     _check_option_paths(str(path), streams, sink, roots)
+    memory = _memory(table, nodes)
     spec = QuerySpec(
         name=name,
         sql=table.text("sql", hint='write the query: sql = "SELECT …"'),
@@ -51,7 +52,8 @@ def read_query(path: Path, *, roots: Sequence[Path] | None = None) -> QuerySpec:
         nodes=nodes,
         groups=groups,
         window_s=window_s,
-        memory_per_node_bytes=table.size("memory_per_node"),
+        memory_per_node_bytes=memory[0],
+        memory_of_node=memory[1],
         placement=_placement(table, nodes),
         join_order=_join_order(table),
         operators=_operators(table, nodes),
@@ -59,6 +61,21 @@ def read_query(path: Path, *, roots: Sequence[Path] | None = None) -> QuerySpec:
     table.allow("window", "memory_per_node", "placement", "join_order", "operators")
     table.close()
     return spec
+
+
+def _memory(table: Table, nodes: int) -> tuple[int | None, dict[int, int]]:
+    """One budget for all nodes, or a table with a budget for each that has one."""
+    if not table.is_table("memory_per_node"):
+        return table.size("memory_per_node"), {}
+    budgets = table.table("memory_per_node")
+    found: dict[int, int] = {}
+    for key in list(budgets.values):
+        if not key.isdigit() or int(key) >= nodes:
+            raise budgets.error(f"there is no node {key}", key, f"nodes are 0 to {nodes - 1}")
+        size = budgets.size(key)
+        assert size is not None
+        found[int(key)] = size
+    return None, found
 
 
 def _groups(table: Table, default: int, nodes: int) -> int:

@@ -61,9 +61,16 @@ class QuerySpec:
     groups: int = 256
     window_s: float | None = None
     memory_per_node_bytes: int | None = None
+    memory_of_node: Mapping[int, int] = field(default_factory=dict)  # where nodes differ
     placement: Mapping[int, float] | None = None
     join_order: str | None = None
     operators: Mapping[str, OperatorSpec] = field(default_factory=dict)
+
+    def budgets(self, nodes: int) -> dict[int, int]:
+        """Bytes of memory of each node that has a budget."""
+        common = self.memory_per_node_bytes
+        every = dict.fromkeys(range(nodes), common) if common is not None else {}
+        return every | {node: size for node, size in self.memory_of_node.items() if node < nodes}
 
 
 @dataclass(frozen=True, slots=True)

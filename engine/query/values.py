@@ -118,6 +118,9 @@ class Table:
             )
         return size
 
+    def is_table(self, key: str) -> bool:
+        return isinstance(self.values.get(key), dict)
+
     def table(self, key: str, *, hint: str = "") -> Table:
         found = self._take(key, None, hint)
         if not isinstance(found, dict):

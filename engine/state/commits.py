@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,8 +17,20 @@ from typing import Any
 import xxhash
 
 from engine.errors import CheckpointError
+from engine.state import ranges
 from engine.state.files import write_error
-from engine.state.model import FORMAT_VERSION, Change, Hold, Manifest, Place, Run
+from engine.state.model import (
+    FORMAT_VERSION,
+    Change,
+    Hold,
+    Manifest,
+    Place,
+    Run,
+    Runs,
+    pack_runs,
+    unpack_runs,
+)
+from engine.state.ranges import Ranges
 
 SNAPSHOT_EVERY = 32
 _DAMAGED = "Restore the checkpoint from a copy, or start with a new one."
@@ -36,11 +48,16 @@ class Commit:
     stats: Mapping[str, Any] = field(default_factory=dict)
     placement: Mapping[str, tuple[int, ...]] = field(default_factory=dict)  # where it changed
     nodes: int = 0
-    expired: Mapping[Place, Sequence[str]] = field(default_factory=dict)  # before the changes
+    # Before the changes: runs of which nothing is left but these groups.
+    expired: Mapping[Place, Mapping[str, Ranges]] = field(default_factory=dict)
     seen: Mapping[str, int] = field(default_factory=dict)
     fronts: Mapping[str, int] = field(
         default_factory=dict
     )  # where operators wait for the watermark
+    disk: Mapping[Place, Runs] = field(
+        default_factory=dict
+    )  # all that is spilled, where it changed
+    actions: tuple[str, ...] = ()  # adaptations that this version carries out
 
     def pack(self) -> dict[str, Any]:
         changes = {str(p): [c.kept, [r.pack() for r in c.added]] for p, c in self.changes.items()}
@@ -56,7 +73,9 @@ class Commit:
             "nodes": self.nodes,
             "seen": dict(self.seen),
             "fronts": dict(self.fronts),
-            "expired": {str(place): list(ids) for place, ids in self.expired.items()},
+            "expired": {str(place): dict(kept) for place, kept in self.expired.items()},
+            "disk": pack_runs(self.disk),
+            "actions": list(self.actions),
         }
 
     @staticmethod
@@ -76,9 +95,14 @@ class Commit:
             raw["stats"],
             placement,
             raw["nodes"],
-            {Place.parse(p): ids for p, ids in raw["expired"].items()},
+            {
+                Place.parse(p): {id_: ranges.unpack(r) or () for id_, r in kept.items()}
+                for p, kept in raw["expired"].items()
+            },
             raw["seen"],
             raw.get("fronts", {}),
+            unpack_runs(raw["disk"]),
+            tuple(raw["actions"]),
         )
 
     def apply(self, manifest: Manifest) -> Manifest:
@@ -90,6 +114,7 @@ class Commit:
             nodes=self.nodes,
             seen=self.seen,
             fronts=self.fronts,
+            disk=self.disk,
         )
 
 

@@ -11,9 +11,10 @@ import errno
 import os
 import uuid
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
+from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -21,9 +22,10 @@ import xxhash
 
 from engine.columns import concat, longs, take_rows
 from engine.errors import StateError
-from engine.hashing import group_of, lower_bounds
+from engine.hashing import group_of, group_offsets, lower_bounds
 from engine.operators.multi_join import View, hashes
-from engine.state.model import Change, Run, Runs, Segment, Times
+from engine.state.model import Change, Hold, Run, Runs, Segment, Times, pack_counts
+from engine.state.ranges import Ranges
 
 MERGE_RATIO = 2  # a run at most so many times as large as the one after it is merged with it
 DURABLE_FILES_MAX = 8  # a run made of more durable files is written out afresh when it merges
@@ -159,7 +161,7 @@ def verify(folder: str, segment: Segment) -> None:
         raise StateError("state file does not match its checksum", where=path, hint=_DAMAGED)
 
 
-def _whole(folder: str, segment: Segment) -> bool:
+def whole(folder: str, segment: Segment) -> bool:
     try:
         return os.path.getsize(os.path.join(folder, segment.file)) == segment.bytes
     except OSError:
@@ -169,12 +171,25 @@ def _whole(folder: str, segment: Segment) -> bool:
 def view(run: Run, tiers: Tiers) -> View:
     """A run ready to be probed, fetched from the checkpoint first where it is missing."""
     ensure(run, tiers)
-    return View([read(tiers.memory, s) for s in run.memory])
+    batches = [read(tiers.memory, s) for s in run.memory]
+    if run.trimmed:
+        return View(batches)
+    return View([part for batch in batches for part in slices(batch, run.groups, tiers.groups)])
+
+
+def slices(batch: pa.RecordBatch, wanted: Ranges | None, groups: int) -> list[pa.RecordBatch]:
+    """The rows of some groups in a sorted batch, without copying them."""
+    if wanted is None or not batch.num_rows:
+        return [batch]
+    marks = hashes(batch)
+    starts = group_offsets(marks, groups)
+    parts = [batch.slice(starts[low], starts[high] - starts[low]) for low, high in wanted]
+    return [part for part in parts if part.num_rows]
 
 
 def ensure(run: Run, tiers: Tiers) -> bool:
     """Fetch a run from the checkpoint unless it is here; True if it had to be."""
-    if all(_whole(tiers.memory, segment) for segment in run.memory):
+    if all(whole(tiers.memory, segment) for segment in run.memory):
         return False
     fetch(run, tiers)
     return True
@@ -184,12 +199,19 @@ def fetch(run: Run, tiers: Tiers) -> None:
     """Make a run's memory files again from its durable ones, and check that they are the same."""
     for segment in {s.file: s for s in run.durable}.values():
         verify(tiers.durable, segment)
+    if not run.memory:
+        return
     if [s.file for s in run.memory] == [s.file for s in run.durable]:
         for segment in run.memory:
             with open(os.path.join(tiers.durable, segment.file), "rb") as file:
                 _publish(tiers.memory, segment.file, pa.py_buffer(file.read()))
         return
-    batch = sort_batch(concat([read(tiers.durable, s) for s in run.durable]))
+    parts = [
+        part
+        for s in run.durable
+        for part in slices(read(tiers.durable, s), run.stored, tiers.groups)
+    ]
+    batch = sort_batch(concat(parts))
     at = 0
     for segment in run.memory:
         data = _encode(batch.slice(at, segment.rows))
@@ -241,56 +263,98 @@ def insert(
     fresh: Fresh,
     clock: Clock = UNTIMED,
     trim: Trim | None = None,
+    frozen: int = 0,
 ) -> Change:
     """Add a sorted delta to an input's runs: durable at once, merged with runs of its own size. `trim`
-    leaves out the rows of merged runs that nobody needs any more."""
+    leaves out the rows of merged runs that nobody needs any more; the first `frozen` runs stay as they are."""
     times = clock.of(delta)
-    kept = _merge_from(runs, delta.num_rows, delta.nbytes, times, tiers, clock)
+    kept = _merge_from(runs, delta.num_rows, delta.nbytes, times, tiers, clock, frozen)
     merged = runs[kept:]
-    times = _hull([run.times for run in merged] + [times])
+    times = hull([run.times for run in merged] + [times])
     if not merged:
         segments = write_run(delta, tiers, fresh, [tiers.memory, tiers.durable])
-        return Change(kept, (Run(fresh.name()[:-6], delta.num_rows, segments, segments, times),))
+        return Change(kept, (_run(delta, segments, segments, times, tiers, fresh),))
     old = [b for run in merged for b in view(run, tiers).segments]
     batch = sort_batch(concat([*old, delta]))
     needed = trim(batch) if trim is not None else batch
     if needed.num_rows < batch.num_rows:
-        return Change(kept, _written(needed, tiers, fresh, clock))
+        return Change(kept, written(needed, tiers, fresh, clock))
     own = write_run(delta, tiers, fresh, [tiers.durable])
     durable = tuple(s for run in merged for s in run.durable) + own
     afresh = len({s.file for s in durable}) > DURABLE_FILES_MAX + len(cuts(batch, tiers))
+    afresh = afresh or any(run.groups is not None for run in merged)
     folders = [tiers.memory, tiers.durable] if afresh else [tiers.memory]
     segments = write_run(batch, tiers, fresh, folders)
-    return Change(
-        kept,
-        (Run(fresh.name()[:-6], batch.num_rows, segments, segments if afresh else durable, times),),
-    )
+    run = _run(batch, segments, segments if afresh else durable, times, tiers, fresh)
+    return Change(kept, (run,))
 
 
-def _written(batch: pa.RecordBatch, tiers: Tiers, fresh: Fresh, clock: Clock) -> Runs:
-    """A run of these rows and no others, in both tiers; none if there are none."""
+def _run(
+    batch: pa.RecordBatch,
+    memory: tuple[Segment, ...],
+    durable: tuple[Segment, ...],
+    times: Times,
+    tiers: Tiers,
+    fresh: Fresh,
+) -> Run:
+    counts = pack_counts(np.diff(group_offsets(hashes(batch), tiers.groups)))
+    return Run(fresh.name()[:-6], batch.num_rows, memory, durable, times, counts)
+
+
+def written(batch: pa.RecordBatch, tiers: Tiers, fresh: Fresh, clock: Clock) -> Runs:
+    """A run of these sorted rows and no others, in both tiers; none if there are none."""
     if not batch.num_rows:
         return ()
     segments = write_run(batch, tiers, fresh, [tiers.memory, tiers.durable])
-    return (Run(fresh.name()[:-6], batch.num_rows, segments, segments, clock.of(batch)),)
+    return (_run(batch, segments, segments, clock.of(batch), tiers, fresh),)
 
 
-def _hull(times: Sequence[Times]) -> Times:
+class Held(Protocol):
+    """What has to be known of the operator whose rows wait."""
+
+    @property
+    def id(self) -> str: ...
+    @property
+    def groups(self) -> int: ...
+    @property
+    def sides(self) -> Sequence[Timed]: ...
+
+
+class Timed(Protocol):
+    """One of its inputs."""
+
+    @property
+    def times(self) -> tuple[str, ...]: ...
+
+
+def hold(op: Held, side: int, batch: pa.RecordBatch, tiers: Tiers, fresh: Fresh) -> Hold:
+    """Write sorted rows that have to wait into the hold buffer."""
+    whole = replace(tiers, segment_bytes_max=1 << 40)
+    (segment,) = write_run(batch, whole, fresh, [tiers.durable])
+    counts = np.diff(group_offsets(hashes(batch), op.groups))
+    at = np.flatnonzero(counts)
+    times = Clock(op.sides[side].times).of(batch)
+    return Hold(op.id, side, segment, tuple(at.tolist()), tuple(counts[at].tolist()), times)
+
+
+def hull(times: Sequence[Times]) -> Times:
     return tuple(
         (min(t[0] for t in column), max(t[1] for t in column))
         for column in zip(*times, strict=True)
     )
 
 
-def _merge_from(runs: Runs, rows: int, size: int, times: Times, tiers: Tiers, clock: Clock) -> int:
+def _merge_from(
+    runs: Runs, rows: int, size: int, times: Times, tiers: Tiers, clock: Clock, frozen: int
+) -> int:
     """How many of the oldest runs stay as they are when `rows` more come in."""
     kept = len(runs)
     while (
-        kept
+        kept > frozen
         and runs[kept - 1].rows <= MERGE_RATIO * rows
         and clock.joins(times, runs[kept - 1].times)
     ):
-        times = _hull([times, runs[kept - 1].times])
+        times = hull([times, runs[kept - 1].times])
         size += runs[kept - 1].bytes
         if size > tiers.merge_bytes_max:
             break

@@ -32,6 +32,8 @@ class Live(Protocol):
     @property
     def version(self) -> int: ...
     @property
+    def since(self) -> int | None: ...
+    @property
     def runs(self) -> Mapping[tuple[str, int], tuple[Runs, ...]]: ...
 
 
@@ -105,4 +107,5 @@ def tidy(tiers: Tiers, live: Live) -> int:
     keep = {
         s.file for sides in live.runs.values() for runs in sides for run in runs for s in run.memory
     }
-    return files.sweep(Path(here(tiers).memory), keep, version=live.version - 1, parts=False)
+    last = live.version - 1 if live.since is None else min(live.version, live.since) - 1
+    return files.sweep(Path(here(tiers).memory), keep, version=last, parts=False)

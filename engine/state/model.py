@@ -8,14 +8,19 @@ state makes another manifest; files never change. No file is read or written her
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import base64
+import zlib
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-FORMAT_VERSION = 1
+from engine.state import ranges
+from engine.state.ranges import Ranges
+
+FORMAT_VERSION = 2
 Times = tuple[tuple[int, int], ...]
 
 
@@ -40,21 +45,58 @@ class Segment:
         return [self.file, self.start, self.rows, self.bytes, self.checksum, self.lo, self.hi]
 
 
+Longs = npt.NDArray[np.int64]
+
+
 @dataclass(frozen=True, slots=True)
 class Run:
     """A sorted set of rows of one input. `memory` is what is probed; `durable` holds the same rows,
     oldest first, in the checkpoint: merged stably by hash it gives `memory` again, byte for byte. `times`:
-    least and greatest of each event time column, in microseconds."""
+    least and greatest of each event time column, in microseconds.
+
+    `groups` says which groups' rows count; others may still lie in the files. `stored`: of which groups
+    `memory` has rows. `counts`: rows of every group in `durable`, packed. A run on disk has no `memory`,
+    and a `generation`: rows of one group and generation have met each other, and none of another.
+    """
 
     id: str
     rows: int
     memory: tuple[Segment, ...]
     durable: tuple[Segment, ...]
     times: Times = ()
+    counts: bytes = b""
+    groups: Ranges | None = None
+    stored: Ranges | None = None
+    generation: str = ""
 
     @property
     def bytes(self) -> int:
         return sum(segment.bytes for segment in self.memory)
+
+    @property
+    def trimmed(self) -> bool:
+        """Is there nothing in memory that does not count?"""
+        return self.groups == self.stored
+
+    def rows_of(self, groups: int) -> Longs:
+        """Rows that count, by group."""
+        return np.where(ranges.mask(self.groups, groups), unpack_counts(self.counts), 0)
+
+    def memory_of(self, groups: int) -> Longs:
+        """Bytes in memory of rows that count, by group."""
+        have = np.where(ranges.mask(self.stored, groups), unpack_counts(self.counts), 0)
+        return _share(self.rows_of(groups), self.bytes, int(have.sum()))
+
+    def disk_of(self, groups: int) -> Longs:
+        """Bytes of the durable files that are rows that count, by group."""
+        size = sum({s.file: s.bytes for s in self.durable}.values())
+        return _share(self.rows_of(groups), size, sum(s.rows for s in self.durable))
+
+    def only(self, wanted: Ranges, groups: int) -> Run | None:
+        """The run with no groups but these; None if it has no row of them."""
+        mine = ranges.both(self.groups, wanted)
+        rows = int(replace(self, groups=mine).rows_of(groups).sum())
+        return replace(self, rows=rows, groups=mine) if rows else None
 
     def pack(self) -> list[Any]:
         return [
@@ -63,11 +105,39 @@ class Run:
             [s.pack() for s in self.memory],
             [s.pack() for s in self.durable],
             self.times,
+            base64.b64encode(self.counts).decode(),
+            self.groups,
+            self.stored,
+            self.generation,
         ]
 
     @staticmethod
     def unpack(raw: list[Any]) -> Run:
-        return Run(raw[0], raw[1], _segments(raw[2]), _segments(raw[3]), _times(raw[4]))
+        return Run(
+            raw[0],
+            raw[1],
+            _segments(raw[2]),
+            _segments(raw[3]),
+            _times(raw[4]),
+            base64.b64decode(raw[5]),
+            ranges.unpack(raw[6]),
+            ranges.unpack(raw[7]),
+            raw[8],
+        )
+
+
+def pack_counts(rows: Longs) -> bytes:
+    return zlib.compress(rows.astype(np.int64).tobytes(), 1)
+
+
+def unpack_counts(packed: bytes) -> Longs:
+    return np.frombuffer(zlib.decompress(packed), dtype=np.int64)
+
+
+def _share(rows: Longs, size: int, whole: int) -> Longs:
+    """Bytes by group where `whole` rows take `size` bytes."""
+    out: Longs = np.rint(rows * (size / max(1, whole))).astype(np.int64)
+    return out
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,18 +220,24 @@ class Manifest:
     nodes: int = 0
     seen: Mapping[str, int] = field(default_factory=dict)
     fronts: Mapping[str, int] = field(default_factory=dict)
+    disk: Mapping[Place, Runs] = field(default_factory=dict)  # spilled, oldest generation first
 
     def at(self, operator: str, node: int, inputs: int) -> tuple[Runs, ...]:
         """The runs of each of the operator's inputs on one node, oldest first."""
         return tuple(self.runs.get(Place(operator, node, i), ()) for i in range(inputs))
 
-    def without(self, expired: Mapping[Place, Sequence[str]]) -> Manifest:
-        """The same version, but for these runs, which no row to come can join."""
+    def without(self, expired: Mapping[Place, Mapping[str, Ranges]]) -> Manifest:
+        """The same version, but for these runs, which no row to come can join. Groups that still owe
+        results keep their rows: the ranges name them."""
         if not expired:
             return self
         runs = dict(self.runs)
-        for place, ids in expired.items():
-            runs[place] = tuple(run for run in runs[place] if run.id not in ids)
+        for place, kept in expired.items():
+            runs[place] = tuple(
+                run
+                for one in runs[place]
+                if (run := one if one.id not in kept else _only(one, kept[one.id])) is not None
+            )
         return replace(self, runs=runs)
 
     def after(
@@ -174,8 +250,10 @@ class Manifest:
         nodes: int,
         seen: Mapping[str, int],
         fronts: Mapping[str, int],
+        disk: Mapping[Place, Runs],
     ) -> Manifest:
-        """The next version. `placement` names the operators whose groups have other nodes from now on."""
+        """The next version. `placement` names the operators whose groups have other nodes from now on; `disk`
+        the places where what is spilled has changed."""
         runs = dict(self.runs)
         for place, change in changes.items():
             runs[place] = change.apply(runs.get(place, ()))
@@ -188,6 +266,7 @@ class Manifest:
             nodes,
             dict(seen),
             {**self.fronts, **fronts},
+            {place: some for place, some in {**self.disk, **disk}.items() if some},
         )
 
     def memory_files(self) -> set[str]:
@@ -200,6 +279,11 @@ class Manifest:
     def memory_bytes(self, node: int) -> int:
         mine = [runs for place, runs in self.runs.items() if place.node == node]
         return sum({s.file: s.bytes for runs in mine for r in runs for s in r.memory}.values())
+
+    def disk_bytes(self, node: int) -> int:
+        """Bytes of what is spilled, as a share of the files that it lies in."""
+        mine = [run for place, runs in self.disk.items() if place.node == node for run in runs]
+        return sum(int(run.disk_of(len(unpack_counts(run.counts))).sum()) for run in mine)
 
     def durable_bytes(self, node: int) -> int:
         mine = [runs for place, runs in self.runs.items() if place.node == node]
@@ -223,14 +307,51 @@ class Manifest:
         return [hold for hold in self.holds if hold.operator == operator]
 
     def _all(self) -> Iterator[Run]:
-        for runs in self.runs.values():
+        for runs in (*self.runs.values(), *self.disk.values()):
             yield from runs
+
+    def by_group(self, operator: str, groups: int) -> tuple[Longs, Longs]:
+        """Bytes in memory and bytes on disk of each group of an operator."""
+        memory, disk = np.zeros(groups, dtype=np.int64), np.zeros(groups, dtype=np.int64)
+        for place, runs in self.runs.items():
+            if place.operator == operator:
+                for run in runs:
+                    memory += run.memory_of(groups)
+        for place, runs in self.disk.items():
+            if place.operator == operator:
+                for run in runs:
+                    disk += run.disk_of(groups)
+        return memory, disk
+
+    def generations(self, operator: str, groups: int) -> Longs:
+        """How often each group was spilled since it was last cleaned up."""
+        out = np.zeros(groups, dtype=np.int64)
+        found: dict[str, ranges.Bools] = {}
+        for place, runs in self.disk.items():
+            if place.operator == operator:
+                for run in runs:
+                    mine = ranges.mask(run.groups, groups)
+                    found[run.generation] = found.get(run.generation, False) | mine
+        for mine in found.values():
+            out += mine
+        return out
+
+    def owing(self, operator: str, node: int) -> Ranges:
+        """Groups on a node with anything on disk: they may owe results."""
+        some = [
+            run.groups
+            for place, runs in self.disk.items()
+            if (place.operator, place.node) == (operator, node)
+            for run in runs
+        ]
+        return ranges.of(g for mine in some for low, high in mine or () for g in range(low, high))
 
     def pack(self) -> dict[str, Any]:
         return {
             "version": self.version,
             "tick": self.tick,
-            "runs": {str(place): [r.pack() for r in runs] for place, runs in self.runs.items()},
+            "runs": pack_runs(self.runs),
+            "disk": pack_runs(self.disk),
             "holds": [hold.pack() for hold in self.holds],
             "placement": {operator: list(owner) for operator, owner in self.placement.items()},
             "nodes": self.nodes,
@@ -240,16 +361,30 @@ class Manifest:
 
     @staticmethod
     def unpack(raw: dict[str, Any]) -> Manifest:
-        runs = {Place.parse(p): tuple(Run.unpack(r) for r in rs) for p, rs in raw["runs"].items()}
         holds = tuple(Hold.unpack(h) for h in raw["holds"])
         placement = {operator: tuple(owner) for operator, owner in raw["placement"].items()}
         return Manifest(
             raw["version"],
             raw["tick"],
-            runs,
+            unpack_runs(raw["runs"]),
             holds,
             placement,
             raw["nodes"],
             raw["seen"],
             raw.get("fronts", {}),
+            unpack_runs(raw["disk"]),
         )
+
+
+def _only(run: Run, wanted: Ranges) -> Run | None:
+    """As Run.only, for sets that are part of what it has."""
+    top = len(unpack_counts(run.counts))
+    return run.only(wanted, top) if wanted else None
+
+
+def pack_runs(runs: Mapping[Place, Runs]) -> dict[str, Any]:
+    return {str(place): [r.pack() for r in some] for place, some in runs.items()}
+
+
+def unpack_runs(raw: Mapping[str, Any]) -> dict[Place, Runs]:
+    return {Place.parse(p): tuple(Run.unpack(r) for r in rs) for p, rs in raw.items()}

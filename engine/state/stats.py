@@ -70,14 +70,13 @@ class GroupStats:
         self.rows_out[at] += delta.rows_out
         self.last_insert[at[delta.rows_in > 0]] = version
 
-    def report(self, operator: str, placement: Longs) -> GroupReport:
-        """A frozen copy."""
-        none = np.zeros_like(self.bytes)
+    def report(self, operator: str, placement: Longs, memory: Longs, disk: Longs) -> GroupReport:
+        """A frozen copy, with what the groups have in memory and on disk."""
         return GroupReport(
             operator,
             placement,
-            self.bytes.copy(),
-            none,
+            memory,
+            disk,
             self.rows_in.copy(),
             self.rows_out.copy(),
             self.last_insert.copy(),

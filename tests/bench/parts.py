@@ -128,7 +128,7 @@ def expiry(folder: Path, state_rows: int) -> Expiry:
 
 def inside(path: Path) -> dict[str, Any]:
     """Run a query here, with a clock around whatever expiry does."""
-    from engine import runner, tick, watermarks
+    from engine import runner, tidy, watermarks
     from engine.query.file import read_query
     from engine.reports import TickReport
     from engine.settings import Settings
@@ -158,7 +158,7 @@ def inside(path: Path) -> dict[str, Any]:
 
     watermarks.expired = timed(watermarks.expired)
     setattr(Manifest, "without", timed(Manifest.without))  # noqa: B010
-    setattr(tick.Ticker, "_drop", timed(tick.Ticker._drop))  # noqa: B010
+    tidy.drop = timed(tidy.drop)
     runner.run(read_query(path), once=True, master=None, settings=Settings.load({}), ports=[Port()])
     full = [one for one in ticks if one[2] > 0.9 * rows]
     return {

@@ -1,0 +1,403 @@
+"""All adaptations of one query, between its ticks: what is asked for, what is decided, what runs, how far it is.
+
+The desk is called at every boundary between two ticks, by the thread that ticks; nothing it does there takes
+long. Side jobs run in a thread of their own and a pool of their own. What ticks have to respect meanwhile it
+says in `orders`.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from control import actions, arbiter
+from control.actions import Action
+from control.arbiter import Refusal, Running
+from control.plans import Move, Plan, SetBudget, Spill, Step
+from control.requests import Request, plan_for
+from control.snapshot import NO_LIMIT, ClusterSnapshot, History
+from engine.adapt import courses
+from engine.adapt.courses import Course, Log, Tick
+from engine.adapt.edits import Edit
+from engine.adapt.limits import limits_of, listed, victims_of
+from engine.adapt.orders import Orders
+from engine.adapt.picture import Rounds, snapshot
+from engine.adapt.policy import Policy
+from engine.adapt.records import Records
+from engine.adapt.side import Found, Job, SideJobs
+from engine.adapt.tasks import Merged
+from engine.brief import Settle
+from engine.errors import SpillwayError, StateError
+from engine.flow import Flow
+from engine.outcome import Outcome
+from engine.sinks.staged import final_name
+from engine.state.commits import Commit
+from engine.state.model import Place
+
+if TYPE_CHECKING:
+    from engine.tick import Ticker
+
+
+class Cancelled(Exception):
+    """Somebody asked for an action's end before its commit."""
+
+
+@dataclass
+class _Running:
+    """An action on its way, and what it waits for."""
+
+    log: Log
+    course: Course
+    since: int
+    waits: Job | Tick | None = None
+    future: Future[Found] | None = None
+    ticks: int = 0
+
+    @property
+    def action(self) -> Action:
+        return self.log.action
+
+
+class Desk:
+    """Made once for a run of a query. `between` is to be called at every boundary between ticks."""
+
+    def __init__(
+        self,
+        ticker: Ticker,
+        policy: Policy,
+        budgets: Mapping[int, int],
+        records: Records,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self.ticker, self.policy, self.records, self.now_s = ticker, policy, records, clock
+        self.budgets = dict(budgets)
+        self.hold: dict[str, frozenset[int]] = {}
+        self.let_in: dict[str, frozenset[int]] = {}
+        self.frozen: dict[Place, frozenset[str]] = {}
+        self.settle: dict[tuple[str, int], Settle] = {}
+        self.running: list[_Running] = []
+        self.ending = False
+        self._flying: set[tuple[str, int]] = set()
+        self._ticks = 0
+        self._decided_s = self._moved_s = self._last_s = 0.0
+        self._version_s = 1.0
+        self._forced = 0
+        self._rounds = Rounds()
+        self._side = SideJobs(ticker)
+        self._rounds.begin(ticker, clock())
+        ticker.orders, ticker.noticed = self.orders, self._noticed
+
+    @property
+    def flow(self) -> Flow:
+        return self.ticker.setup.flow
+
+    @property
+    def nodes(self) -> int:
+        return self.ticker.setup.plan.nodes
+
+    # -- what ticks respect ---------------------------------------------------------------------------
+
+    def orders(self) -> Orders:
+        limits = limits_of(self.policy.local, self.budgets)
+        close = listed(limits, self.ticker.manifest)
+        return Orders(
+            dict(self.hold),
+            dict(self.let_in),
+            dict(self.frozen),
+            limits,
+            victims_of(self.policy.local, self.snapshot(), close, self.flow) if close else {},
+            dict(self.settle),
+            frozenset(
+                f for run in self.running if isinstance(run.waits, Job) for f in run.waits.files
+            ),
+            min((run.since for run in self.running), default=None),
+        )
+
+    # -- the boundary ---------------------------------------------------------------------------------
+
+    def between(self, *, idle: bool) -> None:
+        """Take every action as far as it goes, then decide what is next. `idle`: no tick is about to begin."""
+        now = self.now_s()
+        self.let_in = {}
+        if self._overflows():
+            raise self._too_much()
+        for run in list(self.running):
+            self._advance(run)
+        if idle and any(isinstance(run.waits, Tick) for run in self.running):
+            self.ticker.tick(None, None, {})
+            for run in list(self.running):
+                self._advance(run)
+        if not self.ending:
+            self._decide(now)
+
+    def finish_some(self, *, cleanup: bool) -> bool:
+        """At the end of the input: let what runs come to its end, then, if asked, some of what is owed come
+        out; whether anything was done. Results of lower operators wait to be let in by the caller."""
+        self.ending = True
+        if self.running:
+            self._through()
+            return True
+        steps = courses.all_owed(self.flow, self.ticker.manifest, self.nodes) if cleanup else []
+        for step in steps:
+            self.start(step, by="end of input")
+        self._through()
+        return bool(steps)
+
+    def _through(self) -> None:
+        while self.running:
+            for run in self.running:
+                if run.future is not None:
+                    run.future.exception()  # waits
+            self.between(idle=True)
+
+    def close(self) -> None:
+        """Give up what runs; nothing is half done, as nothing counts before its commit."""
+        for run in list(self.running):
+            self._throw(run, Cancelled("the query stops"))
+        self._side.close()
+        self.records.write()
+
+    def _wait(self) -> None:
+        for run in self.running:
+            if run.future is not None:
+                run.future.exception()
+
+    # -- actions --------------------------------------------------------------------------------------
+
+    def ask(self, request: Request, by: str) -> Action | Refusal:
+        """What a person or a script asks for, carried out or refused with the reason."""
+        now = self.snapshot()
+        plan = plan_for(request, now, self.policy.local.victim, self.policy.local.seed)
+        if isinstance(plan, Refusal):
+            self.records.refused(by, request, [plan], self.now_s())
+            return plan
+        found = self.submit(plan, by, now)
+        return found[0] if found else self.records.last_refusal
+
+    def submit(self, plan: Plan, by: str, now: ClusterSnapshot) -> list[Action]:
+        """Judge a plan and begin it."""
+        held = [Running(r.action.id, now.query, r.action.step) for r in self.running]
+        verdict = arbiter.judge(plan, now, held, self.policy.limits)
+        extra = [r for step in plan.steps for r in self._refusals(step)]
+        if not verdict.accepted or extra:
+            self.records.refused(by, plan, [*verdict.refusals, *extra], self.now_s())
+            return []
+        self.records.decided(by, plan, self.now_s())
+        return [self.start(step, by) for step in plan.steps]
+
+    def _refusals(self, step: Step) -> list[Refusal]:
+        """What only the engine knows."""
+        if isinstance(step, SetBudget | Move):
+            return []
+        grouping = {op.id for op in self.flow.ops if op.grouping is not None}
+        return [
+            Refusal(
+                arbiter.Why.UNKNOWN_OPERATOR,
+                f"{part.operator} computes window functions: its groups can be moved, not spilled",
+            )
+            for part in step.parts
+            if part.operator in grouping
+        ]
+
+    def start(self, step: Step, by: str) -> Action:
+        name = f"{self.records.count + 1:04d}-{uuid.uuid4().hex[:6]}"
+        action = Action.propose(name, self.ticker.setup.plan.name, step, hold=self.policy.hold)
+        action = action.accept(self.now_s())
+        self.keep(action, by)
+        log = Log(self, action)
+        if isinstance(step, SetBudget):
+            with log.step("Commit"):
+                self.budgets[step.node] = step.bytes
+            log.action = log.action.finish(self.now_s())
+            self.keep(log.action)
+            return log.action
+        made = courses.course(self, log, step)
+        run = _Running(log, made, self.ticker.manifest.version + 1)
+        self.running.append(run)
+        self._resume(run, None)
+        return run.action
+
+    def cancel(self, name: str) -> str:
+        """End an action before its commit; why not, if it cannot be."""
+        for run in self.running:
+            if run.action.id == name or name in ("", "last"):
+                if not run.action.cancellable:
+                    return f"action {run.action.id} has been committed"
+                self._throw(run, Cancelled("cancelled"))
+                return ""
+        return f"no action {name} is running"
+
+    def _advance(self, run: _Running) -> None:
+        if isinstance(run.waits, Tick):
+            if self._ticks > run.ticks:
+                self._resume(run, None)
+        elif run.future is not None and run.future.done():
+            error = run.future.exception()
+            if error is not None:
+                self._throw(run, error)
+            else:
+                self._resume(run, run.future.result())
+
+    def _resume(self, run: _Running, value: Found | None) -> None:
+        run.waits, run.future = None, None
+        try:
+            self._waiting(run, run.course.send(value) if value is not None else next(run.course))
+        except StopIteration:
+            self._finished(run)
+        except SpillwayError as error:
+            self._failed(run, error)
+
+    def _waiting(self, run: _Running, asked: Job | Tick) -> None:
+        run.waits, run.ticks = asked, self._ticks
+        if isinstance(asked, Job):
+            run.future = self._side.start(asked)
+
+    def _throw(self, run: _Running, error: BaseException) -> None:
+        try:
+            run.course.throw(error)
+        except StopIteration:
+            self._finished(run)
+        except Cancelled:
+            run.log.action = run.action.cancel(self.now_s(), str(error))
+            self._over(run)
+        except Exception as found:  # noqa: BLE001 whatever a job ended with: Spark's, Python's, ours
+            self._failed(run, found)
+
+    def _failed(self, run: _Running, error: Exception) -> None:
+        """Before the commit state is as it was; after it, what is left undone is only a matter of tidiness."""
+        text = str(error).splitlines()[0] if str(error) else type(error).__name__
+        if run.action.committed:
+            run.log.action = actions.rolled(run.action, True, self.now_s())
+        else:
+            run.log.action = run.action.fail(self.now_s(), f"{text}; state unchanged")
+        self._over(run)
+
+    def _finished(self, run: _Running) -> None:
+        run.log.action = run.action.finish(self.now_s())
+        self._moved_s = self.now_s()
+        self._over(run)
+
+    def _over(self, run: _Running) -> None:
+        if run in self.running:
+            self.running.remove(run)
+        self.keep(run.action)
+
+    # -- what courses use -----------------------------------------------------------------------------
+
+    def keep(self, action: Action, by: str = "") -> None:
+        self.records.keep(action, by)
+
+    def progress(self, action: Action, share: float) -> None:
+        self.records.progress[action.id] = share
+
+    def generation(self, node: int) -> str:
+        return f"{self.ticker.manifest.version + 1:010d}-{node:04d}-{uuid.uuid4().hex[:8]}"
+
+    def room(self, node: int) -> int:
+        """Bytes that a node may still take before it would spill."""
+        most = self.budgets.get(node, NO_LIMIT)
+        return int(self.policy.local.threshold * most) - self.ticker.manifest.memory_bytes(node)
+
+    @contextmanager
+    def flying(self, pairs: Sequence[tuple[str, int]]) -> Iterator[None]:
+        """Groups that nobody else may touch meanwhile."""
+        self._flying.update(pairs)
+        try:
+            yield
+        finally:
+            self._flying.difference_update(pairs)
+
+    def amend(
+        self, edit: Edit, *, merged: Mapping[str, Merged] | None = None, action: str = ""
+    ) -> None:
+        """Commit a change without a tick."""
+        if not (edit.changes or edit.disk or edit.placement or merged):
+            return
+        made = merged or {}
+        version = self.ticker.manifest.version + 1
+        staged = [file for one in made.values() for file in one.staged]
+        named = [
+            [tmp, final_name(version, self.nodes + n), *rest]
+            for n, (tmp, _, *rest) in enumerate(staged)
+        ]
+        outcome = Outcome(
+            {},
+            dict(edit.changes),
+            [hold for one in made.values() for hold in one.holds],
+            {"results": named} if named else {},
+            {op: one.delta for op, one in made.items() if one.delta is not None},
+            {},
+            {},
+        )
+        disk = {**edit.disk}
+        self.ticker.amend(outcome, edit.placement, disk, (action,) if action else (), self.orders())
+
+    # -- deciding -------------------------------------------------------------------------------------
+
+    def snapshot(self) -> ClusterSnapshot:
+        history = History(self._moved_s or -1e18, self._rounds.start_s, 0.0, 0.0, self._forced)
+        now = self.now_s()
+        return snapshot(
+            self.ticker, self.budgets, self._rounds, history, self._flying, now, self._version_s
+        )
+
+    def _decide(self, now: float) -> None:
+        for request in self.policy.due(self.ticker.manifest.tick + 1):
+            if request.do == "cancel":
+                self.records.note("script", self.cancel("last") or "cancelled", now)
+            else:
+                self.ask(request, "script")
+        if self.running or now - self._decided_s < self.policy.interval_s:
+            return
+        self._decided_s = now
+        seen = self.snapshot()
+        plan = self.policy.kind.decide(seen, self.policy.limits)
+        if plan.steps and not plan.local:
+            made = self.submit(plan, self.policy.kind.name, seen)
+            self._forced += sum(a.step.bytes for a in made if isinstance(a.step, Spill))
+        else:
+            self.records.decided(self.policy.kind.name, plan, now)
+        self._rounds.begin(self.ticker, now)
+
+    # -- what ticks did -------------------------------------------------------------------------------
+
+    def _noticed(self, outcome: Outcome, commit: Commit) -> None:
+        """After every tick: nodes may have spilled by themselves."""
+        now = self.now_s()
+        self._ticks += 1
+        if self._last_s:
+            self._version_s += 0.1 * (now - self._last_s - self._version_s)
+        self._last_s = now
+        by_node: dict[int, dict[str, np.ndarray[Any, Any]]] = {}
+        groups = {op.id: op.groups for op in self.flow.ops}
+        for place, runs in outcome.disk.items():
+            mine = by_node.setdefault(place.node, {})
+            size = sum(
+                (run.disk_of(groups[place.operator]) for run in runs), start=np.zeros(1, np.int64)
+            )
+            mine[place.operator] = mine.get(place.operator, 0) + size
+        for node, sizes in by_node.items():
+            self.records.local(commit.version, node, sizes, now)
+
+    def _overflows(self) -> list[int]:
+        """Nodes over their budget, where spilling is off."""
+        if self.policy.local.spill_percent:
+            return []
+        manifest = self.ticker.manifest
+        return [n for n, most in self.budgets.items() if manifest.memory_bytes(n) > most]
+
+    def _too_much(self) -> StateError:
+        node = self._overflows()[0]
+        have, most = self.ticker.manifest.memory_bytes(node), self.budgets[node]
+        return StateError(
+            f"node {node} needs {have:,} bytes of memory, its budget is {most:,}",
+            where=self.ticker.setup.plan.name,
+            hint="Spilling is off (spill_percent = 0): raise memory_per_node, or let nodes spill.",
+        )

@@ -1,0 +1,45 @@
+"""What adaptation asks of the ticks while it goes on beside them: values only.
+
+Ticks respect these and know nothing of actions; whoever runs actions (desk.py) makes them anew for every tick.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from engine.brief import Overflow, Settle
+from engine.flow import Flow
+from engine.state.model import Manifest, Place
+
+Pair = tuple[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Orders:
+    """`hold` and `release`: groups whose rows wait at the exchange, or need not wait any longer, by operator.
+    `frozen`: runs that a copy is being made of, and that must not be merged. `pins`: files that side jobs
+    read. `since`: the version before which side jobs wrote nothing."""
+
+    hold: Mapping[str, frozenset[int]] = field(default_factory=dict)
+    release: Mapping[str, frozenset[int]] = field(default_factory=dict)
+    frozen: Mapping[Place, frozenset[str]] = field(default_factory=dict)
+    limits: Mapping[int, Overflow] = field(default_factory=dict)
+    victims: Mapping[Pair, tuple[int, ...]] = field(default_factory=dict)
+    settle: Mapping[Pair, Settle] = field(default_factory=dict)
+    pins: frozenset[str] = frozenset()
+    since: int | None = None
+
+
+NONE = Orders()
+
+
+def frozen_counts(flow: Flow, manifest: Manifest, orders: Orders) -> dict[Pair, tuple[int, ...]]:
+    """Of each side, how many of its oldest runs must stay as they are."""
+    sides = {op.id: len(op.sides) for op in flow.ops}
+    out: dict[Pair, list[int]] = {}
+    for place, ids in orders.frozen.items():
+        mine = out.setdefault((place.operator, place.node), [0] * sides[place.operator])
+        runs = manifest.runs.get(place, ())
+        mine[place.input] = 1 + max((n for n, run in enumerate(runs) if run.id in ids), default=-1)
+    return {at: tuple(counts) for at, counts in out.items()}

@@ -1,0 +1,125 @@
+"""The picture that decisions are made from, taken from a query's manifest and statistics."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from control.snapshot import NO_LIMIT, ClusterSnapshot, Groups, History, Nodes, Operator
+
+if TYPE_CHECKING:
+    from engine.flow import Flow
+    from engine.reports import Longs
+    from engine.tick import Ticker
+
+
+class Rounds:
+    """What groups did since a round began: counts of then, to be taken from those of now."""
+
+    def __init__(self) -> None:
+        self.start_s = 0.0
+        self._before: dict[str, tuple[Longs, Longs]] = {}
+
+    def begin(self, ticker: Ticker, now_s: float) -> None:
+        self.start_s = now_s
+        self._before = {
+            op: (stats.rows_in.copy(), stats.rows_out.copy()) for op, stats in ticker.stats.items()
+        }
+
+    def since(self, op: str, rows_in: Longs, rows_out: Longs) -> tuple[Longs, Longs]:
+        before = self._before.get(op, (np.zeros_like(rows_in), np.zeros_like(rows_out)))
+        return rows_in - before[0], rows_out - before[1]
+
+
+def windows_s(flow: Flow) -> dict[str, float | None]:
+    """Each operator's longest window; None where state is kept for ever."""
+    return {
+        op.id: max((abs(limit.us) for limit in op.limits), default=0) / 1e6 or None
+        for op in flow.ops
+    }
+
+
+def snapshot(
+    ticker: Ticker,
+    budgets: Mapping[int, int],
+    rounds: Rounds,
+    history: History,
+    in_flight: Iterable[tuple[str, int]],
+    now_s: float,
+    version_s: float,
+) -> ClusterSnapshot:
+    """One query now."""
+    flow, manifest, count = ticker.setup.flow, ticker.manifest, ticker.setup.plan.nodes
+    parts = [_groups(ticker, number, rounds, now_s, version_s) for number in range(len(flow.ops))]
+    names = list(parts[0])
+    columns = {name: np.concatenate([part[name] for part in parts]) for name in names}
+    flying = {(op, group) for op, group in in_flight}
+    index = {op.id: number for number, op in enumerate(flow.ops)}
+    pairs = {(index[op], group) for op, group in flying}
+    numbers = zip(columns["operator"].tolist(), columns["group"].tolist(), strict=True)
+    columns["in_flight"] = np.array([pair in pairs for pair in numbers], dtype=bool)
+    groups = Groups.of(columns.pop("owner"), columns.pop("memory_bytes"), **columns)
+    free = shutil.disk_usage(ticker.setup.folders.durable).free
+    by_node: dict[str, Longs] = {
+        name: np.bincount(groups.owner, weights=getattr(groups, name), minlength=count)
+        for name in ("rows_in_per_s", "rows_out_per_s")
+    }
+    nodes = Nodes.of(
+        [budgets.get(n, NO_LIMIT) for n in range(count)],
+        [manifest.memory_bytes(n) for n in range(count)],
+        disk_bytes=[manifest.disk_bytes(n) for n in range(count)],
+        disk_free_bytes=free,
+        **by_node,
+    )
+    windows = windows_s(flow)
+    operators = tuple(Operator(op.id, len(op.sides), op.groups, windows[op.id]) for op in flow.ops)
+    return ClusterSnapshot(
+        ticker.setup.plan.name, manifest.version, now_s, nodes, operators, groups, history
+    )
+
+
+def _groups(
+    ticker: Ticker, number: int, rounds: Rounds, now_s: float, version_s: float
+) -> dict[str, Longs]:
+    """One operator's columns."""
+    op = ticker.setup.flow.ops[number]
+    stats, manifest = ticker.stats[op.id], ticker.manifest
+    memory, disk = manifest.by_group(op.id, op.groups)
+    rows_in, rows_out = rounds.since(op.id, stats.rows_in, stats.rows_out)
+    row_bytes = stats.bytes / np.maximum(stats.rows_in, 1)
+    # Statistics know versions, decisions ask for seconds: take the versions as evenly spread.
+    age = (manifest.version - stats.last_insert) * version_s
+    return {
+        "operator": np.full(op.groups, number, dtype=np.int64),
+        "group": np.arange(op.groups),
+        "owner": np.array(ticker.placements[op.id], dtype=np.int64),
+        "memory_bytes": memory,
+        "disk_bytes": disk,
+        "generations": manifest.generations(op.id, op.groups),
+        "rows_in": stats.rows_in,
+        "rows_out": stats.rows_out,
+        "rows_in_per_s": stats.in_rate,
+        "rows_out_per_s": stats.out_rate,
+        "rows_in_round": rows_in,
+        "rows_out_round": rows_out,
+        "bytes_per_s": stats.in_rate * row_bytes,
+        "last_insert_s": np.where(stats.last_insert < 0, -1e18, now_s - age),
+    }
+
+
+def together(flow: Flow, operators: Sequence[str]) -> tuple[int, ...]:
+    """Operators that share a task with any of these, and so their groups' nodes: they move as one."""
+    number = {op.id: op.number for op in flow.ops}
+    found = {number[name] for name in operators}
+    links = [
+        (op.number, side.fused) for op in flow.ops for side in op.sides if side.fused is not None
+    ]
+    grew = True
+    while grew:
+        more = {n for pair in links if found.intersection(pair) for n in pair}
+        grew = not more <= found
+        found |= more
+    return tuple(sorted(found))

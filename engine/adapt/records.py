@@ -1,0 +1,156 @@
+"""What became of every adaptation: actions with their steps, decisions with their reasons, refusals.
+
+Kept in the checkpoint, so that a restart can tell how each action ended; written out as the report that
+`--report` asks for. Bounded: a decision that says the same as the one before is counted, not kept.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, is_dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from control import actions
+from control.actions import Action
+from control.arbiter import Refusal, Why
+from control.plans import Part, Plan, Spill, Topic, plan_to_json, step_to_json
+from control.requests import Request
+
+DECISIONS_MAX = 2_000
+ACTIONS_MAX = 10_000
+Sizes = np.ndarray[Any, Any]
+
+
+class Records:
+    """One query's. `folder` is in its checkpoint; `report` where the report goes, if anywhere."""
+
+    def __init__(self, folder: Path, report: Path | None = None) -> None:
+        self.folder, self.report = folder, report
+        self.actions: dict[str, Action] = {}
+        self.by: dict[str, str] = {}
+        self.progress: dict[str, float] = {}
+        self.decisions: list[dict[str, Any]] = []
+        self.refusals: list[dict[str, Any]] = []
+        self.last_refusal = Refusal(Why.NO_STEPS, "nothing was asked for")
+        self.count = 0
+
+    def keep(self, action: Action, by: str = "") -> None:
+        """Note an action as it is now."""
+        if action.id not in self.actions:
+            self.count += 1
+            self.by[action.id] = by
+            if len(self.actions) >= ACTIONS_MAX:
+                gone = next(iter(self.actions))
+                del self.actions[gone], self.by[gone]
+        self.actions[action.id] = action
+        self._store(action)
+
+    def local(self, version: int, node: int, sizes: Mapping[str, Sizes], now_s: float) -> None:
+        """A node's own spill, done by the time that it is heard of."""
+        parts = tuple(Part(op, tuple(np.flatnonzero(s).tolist())) for op, s in sizes.items())
+        size = int(sum(int(s.sum()) for s in sizes.values()))
+        action = Action.propose(f"local-{version}-{node}", "", Spill(parts, node, size))
+        action = action.accept(now_s)
+        for name in actions.COURSES["spill"].steps:
+            action = action.begin(now_s, name).end(now_s, size)
+        self.keep(action.finish(now_s), f"node {node}")
+
+    def decided(self, by: str, plan: Plan, now_s: float) -> None:
+        """A decision, also one for nothing."""
+        body = {"by": by, **plan_to_json(plan)}
+        nothing = [r.text for r in plan.reasons if r.topic is Topic.NOTHING]
+        last = self.decisions[-1] if self.decisions else None
+        if (
+            last is not None
+            and not plan.steps
+            and last.get("nothing") == nothing
+            and last["by"] == by
+        ):
+            last["times"] += 1
+            last["until_s"] = now_s
+            return
+        self.decisions.append(
+            {"time_s": now_s, "times": 1, "until_s": now_s, "nothing": nothing, **body}
+        )
+        del self.decisions[:-DECISIONS_MAX]
+
+    def refused(self, by: str, what: Plan | Request, why: Sequence[Refusal], now_s: float) -> None:
+        asked = (
+            [step_to_json(step) for step in what.steps]
+            if isinstance(what, Plan)
+            else [_plain(what)]
+        )
+        said = [
+            {"why": r.why.value, "text": str(r), "found": r.found, "limit": r.limit} for r in why
+        ]
+        self.last_refusal = why[0]
+        self.refusals.append({"time_s": now_s, "by": by, "asked": asked, "refusals": said})
+        del self.refusals[:-DECISIONS_MAX]
+
+    def note(self, by: str, text: str, now_s: float) -> None:
+        self.decisions.append({"time_s": now_s, "by": by, "note": text, "times": 1})
+
+    def restart(self, committed: Sequence[str], now_s: float) -> None:
+        """Say of the actions of an earlier life how they ended."""
+        for path in sorted(self.folder.glob("*.json")):
+            with contextlib.suppress(OSError, ValueError, KeyError):
+                raw = json.loads(path.read_text())
+                action = actions.from_json(raw["action"])
+                ended = actions.rolled(action, action.id in committed, now_s)
+                if not ended.over:
+                    ended = ended.cancel(now_s, "the query was started again")
+                self.count += 1
+                if ended != action:
+                    self._store(ended)
+
+    def write(self) -> None:
+        """The report."""
+        if self.report is not None:
+            _replace(self.report, json.dumps(self.as_json(), indent=1) + "\n")
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "actions": [
+                {
+                    **actions.to_json(a),
+                    "by": self.by[a.id],
+                    "bytes": a.bytes,
+                    "seconds": _seconds(a),
+                }
+                for a in self.actions.values()
+            ],
+            "refusals": self.refusals,
+            "decisions": self.decisions,
+        }
+
+    def _store(self, action: Action) -> None:
+        """Local spills are in the commits that they came with; only what can be cut off is stored."""
+        if action.id.startswith("local-"):
+            return
+        self.folder.mkdir(exist_ok=True)
+        path = self.folder / f"{action.id}.json"
+        if action.over:
+            path.unlink(missing_ok=True)
+        else:
+            _replace(path, json.dumps({"action": actions.to_json(action)}))
+
+
+def _replace(path: Path, text: str) -> None:
+    part = path.with_name(f".{path.name}.tmp")
+    part.write_text(text)
+    os.replace(part, path)
+
+
+def _seconds(action: Action) -> float:
+    times = [t for r in action.records for t in (r.start_s, r.end_s) if t is not None]
+    return round(max(times) - min(times), 6) if times else 0.0
+
+
+def _plain(what: Any) -> dict[str, Any]:
+    return asdict(what) if is_dataclass(what) and not isinstance(what, type) else {}

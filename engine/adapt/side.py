@@ -1,0 +1,61 @@
+"""Side jobs: Spark jobs beside the ticks, one at a time, from a thread and a scheduler pool of their own."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from engine.adapt.tasks import DONE, Order, SideTask
+from engine.arrow_map import map_in_arrow
+from engine.brief import Brief, give
+from engine.session import use_pool
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from engine.tick import Ticker
+
+POOL = "side"
+Found = Mapping[int, list[Any]]  # what each node's orders came to
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """What each node has to do, and the files that it reads for it."""
+
+    work: Mapping[int, tuple[Order, ...]]
+    files: frozenset[str] = frozenset()
+
+
+class SideJobs:
+    """The thread, and the one plan that all side jobs share: to plan a job costs more than to run it."""
+
+    def __init__(self, ticker: Ticker) -> None:
+        self.ticker = ticker
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="side")
+
+    def start(self, job: Job) -> Future[Found]:
+        """Called between ticks: what the job may know is how things stand now."""
+        ticker = self.ticker
+        brief = replace(ticker.brief({}, ticker.manifest, ticker.marks()), runs={}, work=job.work)
+        return self._thread.submit(self._run, brief)
+
+    def close(self) -> None:
+        self._thread.shutdown(wait=True, cancel_futures=True)
+
+    @cached_property
+    def _frame(self) -> DataFrame:
+        control = self.ticker.exchange(self.ticker.control())
+        return map_in_arrow(control, SideTask(self.ticker.standing), DONE)
+
+    def _run(self, brief: Brief) -> Found:
+        spark = self.ticker.spark
+        use_pool(spark, POOL)
+        folder = Path(self.ticker.setup.folders.durable).with_name("briefs-side")
+        give(spark.sparkContext, brief, folder)
+        return {row[0]: json.loads(row[1]) for row in self._frame.collect()}
