@@ -13,16 +13,35 @@ from typing import TYPE_CHECKING
 
 from engine.errors import CheckpointError
 from engine.outcome import Outcome, staged_of
+from engine.plan.fingerprint import describe, differences
+from engine.plan.tree import Plan
+from engine.query.model import QuerySpec
 from engine.rehome import REHOMED, Rehome, RehomePlan
 from engine.setup import Totals
-from engine.state import ranges
+from engine.state import ranges, replay
+from engine.state.commits import Commit, CommitLog
 from engine.state.model import Change, Manifest, Place, Run, Runs
 from engine.state.stats import GroupStats
 from engine.tick import EVERYBODY, Ticker
 
 if TYPE_CHECKING:
     from engine.flow import Op
-    from engine.state.commits import Commit
+
+
+def claim(spec: QuerySpec, plan: Plan) -> CommitLog:
+    """The commit log of a checkpoint, after making sure that it is this query's."""
+    log = CommitLog(spec.checkpoint / "commits")
+    now = describe(plan)
+    before = log.open(now)
+    changed = differences(before, now) if before is not None else []
+    if changed:
+        raise CheckpointError(
+            "the checkpoint belongs to another query:\n  - " + "\n  - ".join(changed),
+            where=str(spec.checkpoint),
+            hint="Use a new checkpoint (and sink path), or undo the change.",
+        )
+    replay.check(spec.checkpoint, log.recover().manifest.tick)
+    return log
 
 
 def recover(ticker: Ticker) -> None:

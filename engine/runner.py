@@ -31,19 +31,18 @@ from engine.interrupts import interrupts_stop
 from engine.lifecycle import Event
 from engine.pacing import Pacing
 from engine.plan.build import build_plan
-from engine.plan.fingerprint import describe, differences
 from engine.plan.tree import Plan
 from engine.progress import RunSummary
 from engine.query.model import JoinQuery, QuerySpec
 from engine.query.sql import analyse
-from engine.recovery import recover
+from engine.recovery import claim, recover
 from engine.reports import ReportPort
 from engine.session import start_session, tokens
 from engine.settings import Settings
 from engine.setup import Setup
 from engine.sinks import open_sink, side_directory
 from engine.stage import SIDE_KINDS
-from engine.state import folders, replay
+from engine.state import folders
 from engine.state.commits import CommitLog
 from engine.state.files import Tiers, write_error
 from engine.tick import Ticker
@@ -165,7 +164,7 @@ class QueryRun:
         ours; `around` is entered for as long as ticks may run."""
         begun = time.perf_counter()
         with lock.hold(self.spec.checkpoint):
-            log = self._claim()
+            log = claim(self.spec, self.plan)
             places = folders.prepare(
                 self.spec.checkpoint,
                 Path(self.settings.mem_dir),
@@ -190,21 +189,6 @@ class QueryRun:
                 self._ticker = None
                 folders.release(places)  # after a failure too: the checkpoint has it all
         return self._summary(ticker)
-
-    def _claim(self) -> CommitLog:
-        """The commit log, after making sure that it is this query's."""
-        log = CommitLog(self.spec.checkpoint / "commits")
-        now = describe(self.plan)
-        before = log.open(now)
-        changed = differences(before, now) if before is not None else []
-        if changed:
-            raise CheckpointError(
-                "the checkpoint belongs to another query:\n  - " + "\n  - ".join(changed),
-                where=str(self.spec.checkpoint),
-                hint="Use a new checkpoint (and sink path), or undo the change.",
-            )
-        replay.check(self.spec.checkpoint, log.recover().manifest.tick)
-        return log
 
     def _log_dir(self) -> Path:
         return (

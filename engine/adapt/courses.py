@@ -194,7 +194,7 @@ def portions(manifest: Manifest, op: Op, node: int, wanted: Ranges) -> list[Rang
     sizes = np.zeros(op.groups, dtype=np.int64)
     for side in range(len(op.sides)):
         for run in manifest.disk.get(Place(op.id, node, side), ()):
-            sizes += run.disk_of(op.groups)
+            sizes += run.bytes_of(op.groups)
     chosen = np.flatnonzero(ranges.mask(wanted, op.groups) & (sizes > 0))
     portion = np.cumsum(sizes[chosen]) // JOB_BYTES
     return [ranges.of(chosen[portion == n].tolist()) for n in np.unique(portion)]
@@ -232,7 +232,7 @@ def back(desk: Desk, op: Op, node: int, wanted: Ranges, action: str) -> Course:
     sizes = np.zeros(op.groups, dtype=np.int64)
     for side in range(len(op.sides)):
         for run in manifest.disk.get(Place(op.id, node, side), ()):
-            sizes += run.disk_of(op.groups)
+            sizes += run.bytes_of(op.groups)
     able = np.flatnonzero(ranges.mask(wanted, op.groups) & (generations == 1) & (sizes > 0))
     room = desk.room(node)
     some = ranges.of(able[np.cumsum(sizes[able]) <= room].tolist())

@@ -13,9 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
-
-import numpy as np
+from typing import TYPE_CHECKING
 
 from control import actions, arbiter
 from control.actions import Action
@@ -375,16 +373,7 @@ class Desk:
         if self._last_s:
             self._version_s += 0.1 * (now - self._last_s - self._version_s)
         self._last_s = now
-        by_node: dict[int, dict[str, np.ndarray[Any, Any]]] = {}
-        groups = {op.id: op.groups for op in self.flow.ops}
-        for place, runs in outcome.disk.items():
-            mine = by_node.setdefault(place.node, {})
-            size = sum(
-                (run.disk_of(groups[place.operator]) for run in runs), start=np.zeros(1, np.int64)
-            )
-            mine[place.operator] = mine.get(place.operator, 0) + size
-        for node, sizes in by_node.items():
-            self.records.local(commit.version, node, sizes, now)
+        self.records.spilled(outcome.disk, commit.version, self.flow, now)
 
     def _overflows(self) -> list[int]:
         """Nodes over their budget, where spilling is off."""

@@ -61,7 +61,7 @@ def _choose(sides: tuple[Runs, ...], order: tuple[int, ...], need: int, groups: 
     sizes = np.zeros(groups, dtype=np.int64)
     for runs in sides:
         for run in runs:
-            sizes += run.memory_of(groups)
+            sizes += run.bytes_of(groups)
     some = [g for g in order if sizes[g]]
     reached = np.cumsum(sizes[some])
     return ranges.of(some[: int(np.searchsorted(reached, need)) + 1])

@@ -21,6 +21,8 @@ from control.actions import Action
 from control.arbiter import Refusal, Why
 from control.plans import Part, Plan, Spill, Topic, plan_to_json, step_to_json
 from control.requests import Request
+from engine.flow import Flow
+from engine.state.model import Place, Runs
 
 DECISIONS_MAX = 2_000
 ACTIONS_MAX = 10_000
@@ -60,6 +62,17 @@ class Records:
         for name in actions.COURSES["spill"].steps:
             action = action.begin(now_s, name).end(now_s, size)
         self.keep(action.finish(now_s), f"node {node}")
+
+    def spilled(self, disk: Mapping[Place, Runs], version: int, flow: Flow, now_s: float) -> None:
+        """What nodes spilled by themselves in a tick."""
+        groups = {op.id: op.groups for op in flow.ops}
+        by_node: dict[int, dict[str, Sizes]] = {}
+        for place, runs in disk.items():
+            mine = by_node.setdefault(place.node, {})
+            size = sum(run.bytes_of(groups[place.operator]) for run in runs)
+            mine[place.operator] = mine.get(place.operator, np.zeros(1, np.int64)) + size
+        for node, sizes in by_node.items():
+            self.local(version, node, sizes, now_s)
 
     def decided(self, by: str, plan: Plan, now_s: float) -> None:
         """A decision, also one for nothing."""

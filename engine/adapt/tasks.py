@@ -21,7 +21,7 @@ import pyarrow as pa
 from engine import brief
 from engine.adapt import pieces
 from engine.brief import Brief
-from engine.columns import concat
+from engine.columns import concat, row_bytes
 from engine.errors import SpillwayError
 from engine.flow import Op
 from engine.hashing import group_of, group_offsets, hash_keys
@@ -205,7 +205,7 @@ class _Merging:
         for generation in self.order.generations:
             for runs in generation:
                 for run in runs:
-                    sizes += run.disk_of(groups)
+                    sizes += run.bytes_of(groups)
         wanted = np.flatnonzero(ranges.mask(self.order.groups, groups))
         start = 0
         while start < len(wanted):
@@ -279,12 +279,14 @@ class _Pile:
     def __init__(self, tiers: files.Tiers, fresh: Fresh, clock: Clock) -> None:
         self.tiers, self.fresh, self.clock = tiers, fresh, clock
         self.segments: list[Segment] = []
-        self.counts = np.zeros(tiers.groups, dtype=np.int64)
+        self.counts, self.bytes = np.zeros((2, tiers.groups), dtype=np.int64)
         self.times: list[Times] = []
 
     def add(self, batch: pa.RecordBatch) -> None:
         self.segments += files.write_run(batch, self.tiers, self.fresh, [self.tiers.durable])
-        self.counts += np.diff(group_offsets(hashes(batch), self.tiers.groups))
+        starts = group_offsets(hashes(batch), self.tiers.groups)
+        self.counts += np.diff(starts)
+        self.bytes += row_bytes(batch, starts)
         self.times.append(self.clock.of(batch))
 
     def runs(self) -> Runs:
@@ -292,4 +294,4 @@ class _Pile:
             return ()
         rows, name = int(self.counts.sum()), self.fresh.name()[:-6]
         durable, times = tuple(self.segments), files.hull(self.times)
-        return (Run(name, rows, (), durable, times, pack_counts(self.counts)),)
+        return (Run(name, rows, (), durable, times, pack_counts(self.counts, self.bytes)),)

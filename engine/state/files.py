@@ -20,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 import xxhash
 
-from engine.columns import concat, longs, take_rows
+from engine.columns import concat, longs, row_bytes, take_rows
 from engine.errors import StateError
 from engine.hashing import group_of, group_offsets, lower_bounds
 from engine.operators.multi_join import View, hashes
@@ -297,7 +297,8 @@ def _run(
     tiers: Tiers,
     fresh: Fresh,
 ) -> Run:
-    counts = pack_counts(np.diff(group_offsets(hashes(batch), tiers.groups)))
+    starts = group_offsets(hashes(batch), tiers.groups)
+    counts = pack_counts(np.diff(starts), row_bytes(batch, starts))
     return Run(fresh.name()[:-6], batch.num_rows, memory, durable, times, counts)
 
 

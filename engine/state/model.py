@@ -12,6 +12,7 @@ import base64
 import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -55,7 +56,7 @@ class Run:
     least and greatest of each event time column, in microseconds.
 
     `groups` says which groups' rows count; others may still lie in the files. `stored`: of which groups
-    `memory` has rows. `counts`: rows of every group in `durable`, packed. A run on disk has no `memory`,
+    `memory` has rows. `counts`: rows and bytes of every group in `durable`, packed. A run on disk has no `memory`,
     and a `generation`: rows of one group and generation have met each other, and none of another.
     """
 
@@ -80,17 +81,11 @@ class Run:
 
     def rows_of(self, groups: int) -> Longs:
         """Rows that count, by group."""
-        return np.where(ranges.mask(self.groups, groups), unpack_counts(self.counts), 0)
+        return np.where(ranges.mask(self.groups, groups), unpack_counts(self.counts)[0], 0)
 
-    def memory_of(self, groups: int) -> Longs:
-        """Bytes in memory of rows that count, by group."""
-        have = np.where(ranges.mask(self.stored, groups), unpack_counts(self.counts), 0)
-        return _share(self.rows_of(groups), self.bytes, int(have.sum()))
-
-    def disk_of(self, groups: int) -> Longs:
-        """Bytes of the durable files that are rows that count, by group."""
-        size = sum({s.file: s.bytes for s in self.durable}.values())
-        return _share(self.rows_of(groups), size, sum(s.rows for s in self.durable))
+    def bytes_of(self, groups: int) -> Longs:
+        """Bytes of the rows that count, by group: as Arrow has them, without what files add."""
+        return np.where(ranges.mask(self.groups, groups), unpack_counts(self.counts)[1], 0)
 
     def only(self, wanted: Ranges, groups: int) -> Run | None:
         """The run with no groups but these; None if it has no row of them."""
@@ -126,18 +121,15 @@ class Run:
         )
 
 
-def pack_counts(rows: Longs) -> bytes:
-    return zlib.compress(rows.astype(np.int64).tobytes(), 1)
+def pack_counts(rows: Longs, size: Longs) -> bytes:
+    """Rows and bytes by group."""
+    return zlib.compress(np.concatenate([rows, size]).astype(np.int64).tobytes(), 1)
 
 
+@lru_cache(maxsize=4096)
 def unpack_counts(packed: bytes) -> Longs:
-    return np.frombuffer(zlib.decompress(packed), dtype=np.int64)
-
-
-def _share(rows: Longs, size: int, whole: int) -> Longs:
-    """Bytes by group where `whole` rows take `size` bytes."""
-    out: Longs = np.rint(rows * (size / max(1, whole))).astype(np.int64)
-    return out
+    """Two rows: rows and bytes, by group. Not to be written to."""
+    return np.frombuffer(zlib.decompress(packed), dtype=np.int64).reshape(2, -1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -281,9 +273,9 @@ class Manifest:
         return sum({s.file: s.bytes for runs in mine for r in runs for s in r.memory}.values())
 
     def disk_bytes(self, node: int) -> int:
-        """Bytes of what is spilled, as a share of the files that it lies in."""
+        """Bytes of what is spilled."""
         mine = [run for place, runs in self.disk.items() if place.node == node for run in runs]
-        return sum(int(run.disk_of(len(unpack_counts(run.counts))).sum()) for run in mine)
+        return sum(int(run.bytes_of(unpack_counts(run.counts).shape[1]).sum()) for run in mine)
 
     def durable_bytes(self, node: int) -> int:
         mine = [runs for place, runs in self.runs.items() if place.node == node]
@@ -316,11 +308,11 @@ class Manifest:
         for place, runs in self.runs.items():
             if place.operator == operator:
                 for run in runs:
-                    memory += run.memory_of(groups)
+                    memory += run.bytes_of(groups)
         for place, runs in self.disk.items():
             if place.operator == operator:
                 for run in runs:
-                    disk += run.disk_of(groups)
+                    disk += run.bytes_of(groups)
         return memory, disk
 
     def generations(self, operator: str, groups: int) -> Longs:
@@ -378,7 +370,7 @@ class Manifest:
 
 def _only(run: Run, wanted: Ranges) -> Run | None:
     """As Run.only, for sets that are part of what it has."""
-    top = len(unpack_counts(run.counts))
+    top = unpack_counts(run.counts).shape[1]
     return run.only(wanted, top) if wanted else None
 
 

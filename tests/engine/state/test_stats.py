@@ -90,7 +90,7 @@ def test_a_replay_of_commits_gives_the_same(
 
 def test_a_report_does_not_change_afterwards() -> None:
     stats = GroupStats(GROUPS)
-    report = stats.report("join-1", np.zeros(GROUPS, dtype=np.int64))
+    report = stats.report("join-1", *np.zeros((3, GROUPS), dtype=np.int64))
     stats.add(delta([5, 5, 5, 5]), version=1, time_s=5.0)
     assert report.rows_in.tolist() == [0] * GROUPS
     assert report.rows_in_per_s.tolist() == [0.0] * GROUPS
