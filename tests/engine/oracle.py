@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from engine.adapt.policy import Policy
 from engine.progress import RunSummary
 from engine.query.file import read_query
 from engine.reports import ReportPort, TickReport
@@ -75,10 +78,26 @@ class Case:
         os.rename(path.with_suffix(".tmp"), path)
 
     def run(
-        self, *ports: ReportPort, mask: int = (1 << 64) - 1, settings: Settings | None = None
+        self,
+        *ports: ReportPort,
+        mask: int = (1 << 64) - 1,
+        settings: Settings | None = None,
+        adaptation: Policy | None = None,
+        owed: str = "cleanup",
     ) -> RunSummary:
         run = QueryRun(read_query(self.file), settings or quiet(), ports, once=True, hash_mask=mask)
+        run.adaptation, run.owed = adaptation or run.adaptation, owed
+        run.report_path = self.report
         return run.run(None)
+
+    @property
+    def report(self) -> Path:
+        return self.root / "actions.json"
+
+    def adapted(self) -> dict[str, Any]:
+        """What the report of the last run says."""
+        found: dict[str, Any] = json.loads(self.report.read_text())
+        return found
 
     def expected(self, sql: str | None = None) -> str:
         """The batch query over the files, as DuckDB reads them."""
