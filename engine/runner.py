@@ -352,7 +352,7 @@ class QueryRun:
     def _drain_all(self, ticker: Ticker) -> None:
         assert self._desk is not None
         while not self._asked():
-            if ticker.due():
+            if ticker.due() and not self._desk.running:  # a move may keep rows waiting
                 self._drain(ticker)
             elif not self._desk.finish_some(cleanup=self.owed == CLEANUP):
                 break

@@ -145,8 +145,9 @@ class Ticker:
 
     def due(self) -> bool:
         """Is there something to do without input: rows on hold, or rows that the watermark has passed?"""
+        kept = self.orders().hold
         return (
-            bool(self.manifest.holds)
+            any(set(h.groups) - kept.get(h.operator, frozenset()) for h in self.manifest.holds)
             or watermarks.due(self.setup.flow, self.manifest, self.marks())[1]
         )
 

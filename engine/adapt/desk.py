@@ -73,6 +73,7 @@ class Desk:
         budgets: Mapping[int, int],
         records: Records,
         clock: Callable[[], float] = time.time,
+        side: Callable[[Ticker], SideJobs] = SideJobs,
     ) -> None:
         self.ticker, self.policy, self.records, self.now_s = ticker, policy, records, clock
         self.budgets = dict(budgets)
@@ -88,7 +89,7 @@ class Desk:
         self._version_s = 1.0
         self._forced = 0
         self._rounds = Rounds()
-        self._side = SideJobs(ticker)
+        self._side = side(ticker)
         self._rounds.begin(ticker, clock())
         ticker.orders, ticker.noticed = self.orders, self._noticed
 

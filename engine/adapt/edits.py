@@ -129,7 +129,9 @@ def merged(
             else:
                 rest.append(run)
         whole = tuple(
-            replace(run, groups=groups, generation=generation) for run in after.get(side, ())
+            replace(some, generation=generation)
+            for run in after.get(side, ())
+            if (some := run.only(groups, op.groups)) is not None
         )
         disk[place] = (*whole, *rest)
     return Edit({}, disk)

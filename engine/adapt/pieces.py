@@ -63,14 +63,7 @@ def build(
     """A run in memory of some groups of another run, whose durable files it shares."""
     batch = files.sort_batch(concat(list(parts)))
     segments = files.write_run(batch, tiers, fresh, [tiers.memory])
-    mine = ranges.both(like.groups, wanted)
-    return Run(
-        fresh.name()[:-6],
-        batch.num_rows,
-        segments,
-        like.durable,
-        like.times,
-        like.counts,
-        mine,
-        mine,
-    )
+    made = like.only(wanted, tiers.groups)
+    assert made is not None and made.rows == batch.num_rows
+    name = fresh.name()[:-6]
+    return replace(made, id=name, memory=segments, stored=made.groups, generation="")

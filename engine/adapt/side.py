@@ -41,9 +41,11 @@ class SideJobs:
 
     def start(self, job: Job) -> Future[Found]:
         """Called between ticks: what the job may know is how things stand now."""
+        return self._thread.submit(self._run, self.brief(job))
+
+    def brief(self, job: Job) -> Brief:
         ticker = self.ticker
-        brief = replace(ticker.brief({}, ticker.manifest, ticker.marks()), runs={}, work=job.work)
-        return self._thread.submit(self._run, brief)
+        return replace(ticker.brief({}, ticker.manifest, ticker.marks()), runs={}, work=job.work)
 
     def close(self) -> None:
         self._thread.shutdown(wait=True, cancel_futures=True)

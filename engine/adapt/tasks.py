@@ -122,7 +122,7 @@ class SideTask:
             for batch in batches:
                 for node in batch.column(1).to_pylist():
                     if orders := tick.work.get(node):
-                        found = _quietly(_Work(self.plan, tick, node), orders)
+                        found = quietly(Work(self.plan, tick, node), orders)
                         yield pa.RecordBatch.from_arrays(
                             [pa.array([node], pa.int32()), pa.array([json.dumps(found)])],
                             schema=_DONE,
@@ -133,7 +133,7 @@ class SideTask:
             raise RuntimeError(files.write_error(str(error.filename), error).encode()) from error
 
 
-def _quietly(work: _Work, orders: Sequence[Order]) -> list[Any]:
+def quietly(work: Work, orders: Sequence[Order]) -> list[Any]:
     """In a thread of its own, as the priority that a thread gives away does not come back."""
 
     def run() -> list[Any]:
@@ -144,7 +144,7 @@ def _quietly(work: _Work, orders: Sequence[Order]) -> list[Any]:
         return pool.submit(run).result()
 
 
-class _Work:
+class Work:
     def __init__(self, plan: Standing, tick: Brief, node: int) -> None:
         self.plan, self.tick, self.node = plan, tick, node
         self.fresh = Fresh(tick.version, node)
@@ -165,7 +165,7 @@ class _Work:
 class _Merging:
     """One merge, some groups at a time."""
 
-    def __init__(self, work: _Work, op: Op, tiers: files.Tiers, order: Merge) -> None:
+    def __init__(self, work: Work, op: Op, tiers: files.Tiers, order: Merge) -> None:
         self.work, self.op, self.tiers, self.order = work, op, tiers, order
         self.clocks = [Clock(side.times) for side in op.sides]
         self.made = [_Pile(tiers, work.fresh, clock) for clock in self.clocks]

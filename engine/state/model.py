@@ -88,10 +88,10 @@ class Run:
         return np.where(ranges.mask(self.groups, groups), unpack_counts(self.counts)[1], 0)
 
     def only(self, wanted: Ranges, groups: int) -> Run | None:
-        """The run with no groups but these; None if it has no row of them."""
-        mine = ranges.both(self.groups, wanted)
-        rows = int(replace(self, groups=mine).rows_of(groups).sum())
-        return replace(self, rows=rows, groups=mine) if rows else None
+        """The run with no groups but these, named as far as it has rows of them; None if it has none."""
+        rows = np.where(ranges.mask(wanted, groups), self.rows_of(groups), 0)
+        mine = ranges.of_mask(rows > 0)
+        return replace(self, rows=int(rows.sum()), groups=mine) if mine else None
 
     def pack(self) -> list[Any]:
         return [

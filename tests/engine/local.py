@@ -6,9 +6,11 @@ recovery, watermarks and the functions that tasks run are the engine's own. So a
 
 from __future__ import annotations
 
+import json
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -16,9 +18,12 @@ from typing import Any
 import pyarrow as pa
 
 from engine import ingest
+from engine.adapt.side import Found, Job, SideJobs
+from engine.adapt.tasks import Work, quietly
 from engine.admission import Admission
 from engine.arrow_map import ArrowMap
 from engine.brief import Brief
+from engine.errors import SpillwayError
 from engine.exchange import CONTROL, Packing, packed_bytes
 from engine.flow import compile_flow
 from engine.hashing import FULL_MASK
@@ -78,6 +83,40 @@ class LocalTicker(Ticker):
     def _control(self) -> Iterator[pa.RecordBatch]:
         for node, token in enumerate(self.setup.tokens):
             yield packed_bytes(token, node, 0, 0, CONTROL, pa.py_buffer(b""))
+
+
+class LocalSide(SideJobs):
+    """Side jobs in this process, done when the test says so: files are read as they are by then."""
+
+    def __init__(self, ticker: Ticker) -> None:
+        self.ticker, self.eager = ticker, False
+        self.waiting: list[tuple[Brief, Future[Found]]] = []
+
+    def start(self, job: Job) -> Future[Found]:
+        future: Future[Found] = Future()
+        self.waiting.append((self.brief(job), future))
+        if self.eager:
+            self.work()
+        return future
+
+    def work(self) -> None:
+        """Do what waits."""
+        for brief, future in self.waiting:
+            try:
+                future.set_result(
+                    {
+                        node: json.loads(
+                            json.dumps(quietly(Work(self.ticker.standing, brief, node), orders))
+                        )
+                        for node, orders in brief.work.items()
+                    }
+                )
+            except SpillwayError as error:
+                future.set_exception(error)
+        self.waiting = []
+
+    def close(self) -> None:
+        self.waiting = []
 
 
 def _shuffled(packed: Sequence[pa.RecordBatch]) -> list[list[pa.RecordBatch]]:
@@ -254,4 +293,4 @@ def _read(folder: Path) -> pa.Table:
     return pa.concat_tables(parts) if parts else pa.table({})
 
 
-__all__ = ["Clock", "Local", "LocalTicker", "Rows", "stream"]
+__all__ = ["Clock", "Local", "LocalSide", "LocalTicker", "Rows", "stream"]

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Protocol
 
 import duckdb
 import numpy as np
@@ -292,8 +293,21 @@ class Told:
         return whole.filter(pa.array(good, pa.bool_()))
 
 
+class Meddler(Protocol):
+    """Somebody who adapts the query while it lives."""
+
+    def boundary(self, local: Local) -> None: ...
+    def finish(self, local: Local) -> None: ...
+
+
 def live(
-    root: Path, query: Query, life: Life, order: str | None, *, size: int = 0
+    root: Path,
+    query: Query,
+    life: Life,
+    order: str | None,
+    *,
+    size: int = 0,
+    meddler: Meddler | None = None,
 ) -> tuple[Local, Told]:
     """The query's whole life; the same rows whatever the order."""
     rng, other = np.random.default_rng(life.seed), np.random.default_rng(life.seed + 1)
@@ -313,6 +327,8 @@ def live(
     for tick in range(life.ticks):
         rows: Rows = {f"s{i}": _rows(query, i, life, tick, rng, size) for i in range(query.size)}
         local.clock.now += float(rng.integers(0, 3))
+        if meddler is not None:
+            meddler.boundary(local)
         marks = local.ticker.marks()
         if not any(query.idle):
             assert marks == {f"s{i}": at - round(query.delays[i] * S) for i, at in seen.items()}, (
@@ -324,6 +340,8 @@ def live(
             local.tick(None, _admissions(local, life, other, release=True))
         if len(life.nodes) > 1 and tick + 1 < life.ticks:
             local.start(life.nodes[(tick + 1) % len(life.nodes)])
+    if meddler is not None:
+        meddler.finish(local)
     local.drain()
     return local, told
 
