@@ -36,6 +36,11 @@ def parser() -> argparse.ArgumentParser:
     _query(actions.add_parser("query", help="check, run or look at a query file"))
     demo = actions.add_parser("demo", help="a join of three market streams, until Ctrl-C")
     _master(demo)
+    papers = actions.add_parser("reproduce", help="the papers' figures on this engine")
+    papers.add_argument("figures", nargs="*", metavar="FIGURE", help="which; all without any")
+    papers.add_argument("--list", action="store_true", help="the figures there are")
+    papers.add_argument("--long", action="store_true", help="as long as in the papers")
+    papers.add_argument("--out", type=Path, metavar="DIR", help="instead of docs/papers")
     actions.add_parser("settings", help="every setting, its value and what it is")
     return top
 
@@ -100,6 +105,10 @@ def dispatch(arguments: argparse.Namespace) -> int:
     if arguments.command == "settings":
         print(show(settings))
         return 0
+    if arguments.command == "reproduce":
+        return commands.reproduce(
+            arguments.figures, show=arguments.list, long=arguments.long, out=arguments.out
+        )
     if arguments.command == "demo":
         return commands.demo(master=arguments.master, settings=settings)
     if arguments.action == "check":

@@ -113,6 +113,16 @@ def demo(*, master: str | None, settings: Settings) -> int:
     return _run(spec, once=False, master=master, settings=settings)
 
 
+def reproduce(figures: Sequence[str], *, show: bool, long: bool, out: Path | None) -> int:
+    """The papers' figures: a list of them, or pages with verdicts."""
+    from engine.papers import reproduce as papers
+
+    if show:
+        print(papers.show())
+        return 0
+    return 1 if papers.reproduce(figures, long=long, out=out) else 0
+
+
 def with_nodes(spec: QuerySpec, nodes: int | None) -> QuerySpec:
     """The query on another number of nodes than its file says."""
     if nodes is None:

@@ -82,6 +82,7 @@ class QueryRun:
         self.adaptation = Policy()
         self.owed = CLEANUP
         self.report_path: Path | None = None
+        self.records: Records | None = None
         self._desk: Desk | None = None
         self.reserved_bytes = 0  # memory that other queries' budgets may still take
         self.failure: BaseException | None = None
@@ -227,9 +228,12 @@ class QueryRun:
 
     def _sit(self, ticker: Ticker) -> Desk:
         """The desk of this run's adaptations, and how those of an earlier life ended."""
-        records = Records(self.spec.checkpoint / "actions", self.report_path)
-        records.restart(ticker.carried_out, time.time())
-        return Desk(ticker, self.adaptation, self.spec.budgets(self.plan.nodes), records)
+        self.records = Records(self.spec.checkpoint / "actions", self.report_path)
+        self.records.restart(ticker.carried_out, time.time())
+        if minute := self.adaptation.minute_s:
+            ticker.wall = lambda: minute * (2 + ticker.manifest.tick)
+        budgets = self.spec.budgets(self.plan.nodes)
+        return Desk(ticker, self.adaptation, budgets, self.records, ticker.wall)
 
     # -- streaming ----------------------------------------------------------------------------------
 
@@ -255,7 +259,7 @@ class QueryRun:
             done = self._wait(stream, ticker)
         finally:
             self._end(stream)
-            self._progress += _progress(stream)
+            self._progress += [json.loads(p.json) for p in stream.recentProgress]
         if self.failure is not None:
             raise self.failure  # of the tick that ran when the end was asked for
         if self.once and done:
@@ -368,10 +372,6 @@ class QueryRun:
         return RunSummary.of(
             self.spec.name, ticker.totals, self._progress, self._last_commit_s, self._ready, state
         )
-
-
-def _progress(stream: StreamingQuery) -> list[dict[str, Any]]:
-    return [json.loads(p.json) for p in stream.recentProgress]
 
 
 def _unheard(said: object) -> None:

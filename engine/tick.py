@@ -68,6 +68,7 @@ class Ticker:
         self.spark, self.setup, self.log, self.sink = spark, setup, log, sink
         self.sides, self.ports, self.clock = sides, ports, clock
         self.manifest, self.totals = Manifest(), Totals()
+        self.wall: Callable[[], float] = time.time
         self.carried_out: tuple[str, ...] = ()  # actions that the log's last commits name
         self.orders: Callable[[], Orders] = lambda: NO_ORDERS
         self.noticed: Callable[[Outcome, Commit], None] = lambda _outcome, _commit: None
@@ -293,7 +294,7 @@ class Ticker:
         holds = (*remaining(self.manifest.holds, released), *outcome.holds)
         root = self.setup.flow.root.id
         stats = {
-            "time_s": time.time(),
+            "time_s": self.wall(),
             "groups": {op: delta.pack() for op, delta in outcome.deltas.items()},
             "rows_in": outcome.rows_in(self.setup.flow),
             "late_rows": outcome.aside.get("late", 0),

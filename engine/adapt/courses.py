@@ -54,11 +54,11 @@ class Log:
     @contextmanager
     def step(self, name: str) -> Iterator[Log]:
         """One named step; `note` says its bytes."""
-        self.action = self.action.begin(self.desk.now_s(), name)
+        self.action = self.action.begin(self.desk.wall_s(), name)
         self.desk.keep(self.action)
         self._bytes = 0
         yield self
-        self.action = self.action.end(self.desk.now_s(), self._bytes)
+        self.action = self.action.end(self.desk.wall_s(), self._bytes)
         self.desk.keep(self.action)
 
     def note(self, size: int) -> None:

@@ -76,6 +76,7 @@ class Desk:
         side: Callable[[Ticker], SideJobs] = SideJobs,
     ) -> None:
         self.ticker, self.policy, self.records, self.now_s = ticker, policy, records, clock
+        self.wall_s = time.time  # of actions' steps, whatever the clock of decisions says
         self.budgets = dict(budgets)
         self.hold: dict[str, frozenset[int]] = {}
         self.let_in: dict[str, frozenset[int]] = {}
@@ -127,14 +128,24 @@ class Desk:
         self.let_in = {}
         if self._overflows():
             raise self._too_much()
-        for run in list(self.running):
-            self._advance(run)
+        self._all()
         if idle and any(isinstance(run.waits, Tick) for run in self.running):
             self.ticker.tick(None, None, {})
-            for run in list(self.running):
-                self._advance(run)
+            self._all()
         if not self.ending:
             self._decide(now)
+        while self.policy.patient and any(run.future for run in self.running):
+            self._wait()
+            self._all()
+
+    def _all(self) -> None:
+        for run in list(self.running):
+            self._advance(run)
+
+    def _wait(self) -> None:
+        for run in self.running:
+            if run.future is not None:
+                run.future.exception()
 
     def finish_some(self, *, cleanup: bool) -> bool:
         """At the end of the input: let what runs come to its end, then, if asked, some of what is owed come
@@ -151,9 +162,7 @@ class Desk:
 
     def _through(self) -> None:
         while self.running:
-            for run in self.running:
-                if run.future is not None:
-                    run.future.exception()  # waits
+            self._wait()
             self.between(idle=True)
 
     def close(self) -> None:
@@ -162,11 +171,6 @@ class Desk:
             self._throw(run, Cancelled("the query stops"))
         self._side.close()
         self.records.write()
-
-    def _wait(self) -> None:
-        for run in self.running:
-            if run.future is not None:
-                run.future.exception()
 
     # -- actions --------------------------------------------------------------------------------------
 
@@ -208,13 +212,13 @@ class Desk:
     def start(self, step: Step, by: str) -> Action:
         name = f"{self.records.count + 1:04d}-{uuid.uuid4().hex[:6]}"
         action = Action.propose(name, self.ticker.setup.plan.name, step, hold=self.policy.hold)
-        action = action.accept(self.now_s())
+        action = action.accept(self.wall_s())
         self.keep(action, by)
         log = Log(self, action)
         if isinstance(step, SetBudget):
             with log.step("Commit"):
                 self.budgets[step.node] = step.bytes
-            log.action = log.action.finish(self.now_s())
+            log.action = log.action.finish(self.wall_s())
             self.keep(log.action)
             return log.action
         made = courses.course(self, log, step)
@@ -264,7 +268,7 @@ class Desk:
         except StopIteration:
             self._finished(run)
         except Cancelled:
-            run.log.action = run.action.cancel(self.now_s(), str(error))
+            run.log.action = run.action.cancel(self.wall_s(), str(error))
             self._over(run)
         except Exception as found:  # noqa: BLE001 whatever a job ended with: Spark's, Python's, ours
             self._failed(run, found)
@@ -273,13 +277,13 @@ class Desk:
         """Before the commit state is as it was; after it, what is left undone is only a matter of tidiness."""
         text = str(error).splitlines()[0] if str(error) else type(error).__name__
         if run.action.committed:
-            run.log.action = actions.rolled(run.action, True, self.now_s())
+            run.log.action = actions.rolled(run.action, True, self.wall_s())
         else:
-            run.log.action = run.action.fail(self.now_s(), f"{text}; state unchanged")
+            run.log.action = run.action.fail(self.wall_s(), f"{text}; state unchanged")
         self._over(run)
 
     def _finished(self, run: _Running) -> None:
-        run.log.action = run.action.finish(self.now_s())
+        run.log.action = run.action.finish(self.wall_s())
         self._moved_s = self.now_s()
         self._over(run)
 
@@ -320,6 +324,7 @@ class Desk:
         if not (edit.changes or edit.disk or edit.placement or merged):
             return
         made = merged or {}
+        self.records.cost(action, sum(one.cpu_s for one in made.values()))
         version = self.ticker.manifest.version + 1
         staged = [file for one in made.values() for file in one.staged]
         named = [

@@ -55,6 +55,8 @@ class Policy:
     interval_s: float = 1.0
     hold: bool = False  # moves in the paper's order: hold first, copy then
     commands: list[Command] = field(default_factory=list)
+    minute_s: float = 0.0  # experiments: a tick takes so long, for whoever decides
+    patient: bool = False  # experiments: no tick begins while a side job runs
 
     @property
     def local(self) -> LocalSpill:

@@ -37,6 +37,7 @@ class Records:
         self.actions: dict[str, Action] = {}
         self.by: dict[str, str] = {}
         self.progress: dict[str, float] = {}
+        self.cpu_s: dict[str, float] = {}  # of joining what was owed, by action
         self.decisions: list[dict[str, Any]] = []
         self.refusals: list[dict[str, Any]] = []
         self.last_refusal = Refusal(Why.NO_STEPS, "nothing was asked for")
@@ -52,6 +53,10 @@ class Records:
                 del self.actions[gone], self.by[gone]
         self.actions[action.id] = action
         self._store(action)
+
+    def cost(self, action: str, cpu_s: float) -> None:
+        if cpu_s:
+            self.cpu_s[action] = self.cpu_s.get(action, 0.0) + cpu_s
 
     def local(self, version: int, node: int, sizes: Mapping[str, Sizes], now_s: float) -> None:
         """A node's own spill, done by the time that it is heard of."""
@@ -135,6 +140,7 @@ class Records:
                     "by": self.by[a.id],
                     "bytes": a.bytes,
                     "seconds": _seconds(a),
+                    "cpu_s": self.cpu_s.get(a.id, 0.0),
                 }
                 for a in self.actions.values()
             ],

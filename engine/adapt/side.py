@@ -1,8 +1,9 @@
-"""Side jobs: Spark jobs beside the ticks, one at a time, from a thread and a scheduler pool of their own."""
+"""Side jobs: Spark jobs beside the ticks, from threads and a scheduler pool of their own."""
 
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from engine.tick import Ticker
 
 POOL = "side"
+THREADS_MAX = 8
 Found = Mapping[int, list[Any]]  # what each node's orders came to
 
 
@@ -37,7 +39,8 @@ class SideJobs:
 
     def __init__(self, ticker: Ticker) -> None:
         self.ticker = ticker
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="side")
+        # While ticks go on there is one action at a time; at the end of the input nodes work side by side.
+        self._thread = ThreadPoolExecutor(THREADS_MAX, thread_name_prefix="side")
 
     def start(self, job: Job) -> Future[Found]:
         """Called between ticks: what the job may know is how things stand now."""
@@ -58,6 +61,7 @@ class SideJobs:
     def _run(self, brief: Brief) -> Found:
         spark = self.ticker.spark
         use_pool(spark, POOL)
-        folder = Path(self.ticker.setup.folders.durable).with_name("briefs-side")
+        name = f"briefs-{threading.current_thread().name}"
+        folder = Path(self.ticker.setup.folders.durable).with_name(name)
         give(spark.sparkContext, brief, folder)
         return {row[0]: json.loads(row[1]) for row in self._frame.collect()}
