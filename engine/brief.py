@@ -58,6 +58,7 @@ class Settle:
     groups: Ranges
     runs: tuple[Runs, ...]  # of each side
     action: str = ""
+    until: int | None = None  # of window functions: results before that time are out
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,7 +30,23 @@ class GroupStep(NodeStep):
     """The step of an operator with a grouping."""
 
     def _wakes(self) -> bool:
-        return self.tick.wake
+        return self.tick.wake or self.settle is not None
+
+    def _all_chunks(self, deltas: Sequence[pa.RecordBatch | None]) -> Iterator[multi_join.Chunk]:
+        """Results that are due; and those of groups that come back, with the input that waited for them."""
+        yield from self._chunks(deltas, [[files.view(run, self.tiers) for run in self.runs[0]]])
+        if self.settle is None or self.settle.until is None:
+            return
+        views = [files.view(run, self.tiers) for run in self.settle.runs[0]]
+        rows = accepted(self.plan.query, deltas[0]) if deltas[0] is not None else None
+        if rows is not None:
+            mine = files.slices(rows, self.settle.groups, self.op.groups)
+            views += [View([part]) for part in mine]
+        until = self.tick.fronts[self.op.id][1]
+        prepare = partial(with_arguments, self.plan.query)
+        yield from group_by.step(
+            views, self.settle.until, until, grouping_of(self.op), prepare=prepare
+        )
 
     def _chunks(
         self, deltas: Sequence[pa.RecordBatch | None], views: list[list[View]]

@@ -60,6 +60,7 @@ class RunSummary:
         last_commit_s: float,
         startup_s: float,
         state_bytes: int,
+        spilled_bytes: int,
     ) -> RunSummary:
         """From Structured Streaming's own progress reports (`triggers`) and the engine's counts."""
         first = datetime.fromisoformat(triggers[0]["timestamp"]).timestamp() if triggers else 0.0
@@ -73,7 +74,7 @@ class RunSummary:
             seconds_startup=round(startup_s, 3),
             tick_seconds=tuple(ms / 1000 for ms in ticks),
             state_bytes=state_bytes,
-            spilled_bytes=0,
+            spilled_bytes=spilled_bytes,
             late_rows=totals.late_rows,
             null_key_rows=totals.null_key_rows,
         )

@@ -19,7 +19,7 @@ from py4j.protocol import Py4JError, Py4JNetworkError
 from pyspark.errors import PySparkException
 
 from engine import connectors, draining, ingest, lock
-from engine.adapt.desk import Desk
+from engine.adapt.desk import Desk, sit
 from engine.adapt.policy import Policy
 from engine.adapt.records import Records
 from engine.cluster import is_cluster
@@ -177,7 +177,9 @@ class QueryRun:
                 spark = session()
                 ticker = self._open(spark, log, places)
                 recover(ticker)
-                self._desk = self._sit(ticker)
+                budgets = self.spec.budgets(self.plan.nodes)
+                self._desk = sit(ticker, self.adaptation, budgets, self.report_path)
+                self.records = self._desk.records
                 self._ticker, self._ready = ticker, time.perf_counter() - begun
                 with around or nullcontext():
                     self._run_ticks(spark, ticker)
@@ -225,15 +227,6 @@ class QueryRun:
             for given in self.query.inputs
         }
         return Ticker(spark, setup, log, sink, sides, self.ports)
-
-    def _sit(self, ticker: Ticker) -> Desk:
-        """The desk of this run's adaptations, and how those of an earlier life ended."""
-        self.records = Records(self.spec.checkpoint / "actions", self.report_path)
-        self.records.restart(ticker.carried_out, time.time())
-        if minute := self.adaptation.minute_s:
-            ticker.wall = lambda: minute * (2 + ticker.manifest.tick)
-        budgets = self.spec.budgets(self.plan.nodes)
-        return Desk(ticker, self.adaptation, budgets, self.records, ticker.wall)
 
     # -- streaming ----------------------------------------------------------------------------------
 
@@ -368,9 +361,15 @@ class QueryRun:
         self._committed()
 
     def _summary(self, ticker: Ticker) -> RunSummary:
-        state = sum(ticker.manifest.memory_bytes(n) for n in range(self.plan.nodes))
+        manifest, nodes = ticker.manifest, range(self.plan.nodes)
         return RunSummary.of(
-            self.spec.name, ticker.totals, self._progress, self._last_commit_s, self._ready, state
+            self.spec.name,
+            ticker.totals,
+            self._progress,
+            self._last_commit_s,
+            self._ready,
+            sum(manifest.memory_bytes(n) for n in nodes),
+            sum(manifest.disk_bytes(n) for n in nodes),
         )
 
 

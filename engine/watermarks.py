@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from engine.flow import Flow, Op
 from engine.operators.multi_join import Limit
 from engine.state import ranges
-from engine.state.model import Manifest, Place, Run
+from engine.state.model import Hold, Manifest, Place, Run
 from engine.state.ranges import Ranges
 
 NEVER = -(1 << 62)
@@ -40,7 +40,7 @@ def fronts(
 ) -> dict[tuple[int, int], dict[str, int]]:
     """For each side of each operator: the least time of rows to come, held ones included."""
     out: dict[tuple[int, int], dict[str, int]] = {}
-    waiting = manifest.holds
+    waiting = [hold for hold in manifest.holds if not _suspended(flow, manifest, hold)]
     unseen = {
         (s.op, s.side) for s in flow.sources if s.mark not in marks
     }  # UNION ALL waits for all its streams
@@ -63,6 +63,20 @@ def fronts(
                     above[name] = min(above[name], low)
             out[op.target.op, op.target.side] = above
     return out
+
+
+def suspended(manifest: Manifest, op: Op) -> set[int]:
+    """Groups of window functions that are on disk: their input waits until they are back."""
+    if op.grouping is None:
+        return set()
+    runs = [r for place, some in manifest.disk.items() if place.operator == op.id for r in some]
+    return {g for run in runs for low, high in run.groups or () for g in range(low, high)}
+
+
+def _suspended(flow: Flow, manifest: Manifest, hold: Hold) -> bool:
+    """Does it wait for suspended groups only? Then nobody else has to wait for it."""
+    op = next(op for op in flow.ops if op.id == hold.operator)
+    return op.grouping is not None and set(hold.groups) <= suspended(manifest, op)
 
 
 def _owed(op: Op, manifest: Manifest) -> dict[str, int]:

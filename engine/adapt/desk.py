@@ -13,21 +13,22 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from control import actions, arbiter
 from control.actions import Action
 from control.arbiter import Refusal, Running
-from control.plans import Move, Plan, SetBudget, Spill, Step
+from control.plans import Plan, SetBudget, Spill, Step
 from control.requests import Request, plan_for
 from control.snapshot import NO_LIMIT, ClusterSnapshot, History
 from engine.adapt import courses
-from engine.adapt.courses import Course, Log, Tick
 from engine.adapt.edits import Edit
 from engine.adapt.limits import limits_of, listed, victims_of
-from engine.adapt.orders import Orders
+from engine.adapt.orders import Orders, with_suspended
 from engine.adapt.picture import Rounds, snapshot
 from engine.adapt.policy import Policy
+from engine.adapt.progress import Course, Log, Tick
 from engine.adapt.records import Records
 from engine.adapt.side import Found, Job, SideJobs
 from engine.adapt.tasks import Merged
@@ -107,9 +108,12 @@ class Desk:
     def orders(self) -> Orders:
         limits = limits_of(self.policy.local, self.budgets)
         close = listed(limits, self.ticker.manifest)
+        hold, let_in = with_suspended(
+            self.flow, self.ticker.manifest, self.hold, self.let_in, self.settle
+        )
         return Orders(
-            dict(self.hold),
-            dict(self.let_in),
+            hold,
+            let_in,
             dict(self.frozen),
             limits,
             victims_of(self.policy.local, self.snapshot(), close, self.flow) if close else {},
@@ -188,26 +192,11 @@ class Desk:
         """Judge a plan and begin it."""
         held = [Running(r.action.id, now.query, r.action.step) for r in self.running]
         verdict = arbiter.judge(plan, now, held, self.policy.limits)
-        extra = [r for step in plan.steps for r in self._refusals(step)]
-        if not verdict.accepted or extra:
-            self.records.refused(by, plan, [*verdict.refusals, *extra], self.now_s())
+        if not verdict.accepted:
+            self.records.refused(by, plan, verdict.refusals, self.now_s())
             return []
         self.records.decided(by, plan, self.now_s())
         return [self.start(step, by) for step in plan.steps]
-
-    def _refusals(self, step: Step) -> list[Refusal]:
-        """What only the engine knows."""
-        if isinstance(step, SetBudget | Move):
-            return []
-        grouping = {op.id for op in self.flow.ops if op.grouping is not None}
-        return [
-            Refusal(
-                arbiter.Why.UNKNOWN_OPERATOR,
-                f"{part.operator} computes window functions: its groups can be moved, not spilled",
-            )
-            for part in step.parts
-            if part.operator in grouping
-        ]
 
     def start(self, step: Step, by: str) -> Action:
         name = f"{self.records.count + 1:04d}-{uuid.uuid4().hex[:6]}"
@@ -396,3 +385,12 @@ class Desk:
             where=self.ticker.setup.plan.name,
             hint="Spilling is off (spill_percent = 0): raise memory_per_node, or let nodes spill.",
         )
+
+
+def sit(ticker: Ticker, policy: Policy, budgets: Mapping[int, int], report: Path | None) -> Desk:
+    """The desk of a run, after noting how the actions of an earlier life ended."""
+    records = Records(Path(ticker.setup.folders.durable).with_name("actions"), report)
+    records.restart(ticker.carried_out, time.time())
+    if minute := policy.minute_s:
+        ticker.wall = lambda: minute * (2 + ticker.manifest.tick)
+    return Desk(ticker, policy, budgets, records, ticker.wall)

@@ -16,6 +16,7 @@ from engine.outcome import Outcome
 from engine.state import ranges
 from engine.state.model import Change, Manifest, Place, Run, Runs
 from engine.state.ranges import Ranges
+from engine.watermarks import NEVER
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +55,8 @@ def seal(manifest: Manifest, op: Op, node: int, victims: Ranges, generation: str
     changes, disk = {}, {}
     for side in range(len(op.sides)):
         place = Place(op.id, node, side)
-        kept, gone = part(manifest.runs.get(place, ()), victims, generation, op.groups)
+        until = manifest.fronts.get(op.id, NEVER) if op.grouping is not None else None
+        kept, gone = part(manifest.runs.get(place, ()), victims, generation, op.groups, until)
         if gone:
             changes[place] = Change(0, kept)
             disk[place] = (*manifest.disk.get(place, ()), *gone)

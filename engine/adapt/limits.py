@@ -42,7 +42,6 @@ def victims_of(
             seed=local.seed,
         )
         for number, op in enumerate(flow.ops):
-            if op.grouping is None:
-                mine = ordered[now.groups.operator[ordered] == number]
-                out[op.id, node] = tuple(now.groups.group[mine].tolist())
+            mine = ordered[now.groups.operator[ordered] == number]
+            out[op.id, node] = tuple(now.groups.group[mine].tolist())
     return out

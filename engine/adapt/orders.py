@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from engine.brief import Overflow, Settle
 from engine.flow import Flow
 from engine.state.model import Manifest, Place
+from engine.watermarks import suspended
 
 Pair = tuple[str, int]
 
@@ -43,3 +44,21 @@ def frozen_counts(flow: Flow, manifest: Manifest, orders: Orders) -> dict[Pair, 
         runs = manifest.runs.get(place, ())
         mine[place.input] = 1 + max((n for n, run in enumerate(runs) if run.id in ids), default=-1)
     return {at: tuple(counts) for at, counts in out.items()}
+
+
+Held = Mapping[str, frozenset[int]]
+
+
+def with_suspended(
+    flow: Flow, manifest: Manifest, hold: Held, let_in: Held, settle: Mapping[Pair, Settle]
+) -> tuple[dict[str, frozenset[int]], dict[str, frozenset[int]]]:
+    """What waits and what need not, with the groups of window functions: their input waits while they are on
+    disk, and comes in with the tick in which they are back."""
+    held, free = dict(hold), dict(let_in)
+    for op in flow.ops:
+        if waiting := suspended(manifest, op):
+            backs = [s.groups for (name, _), s in settle.items() if name == op.id]
+            back = {g for some in backs for low, high in some for g in range(low, high)}
+            held[op.id] = held.get(op.id, frozenset()) | (waiting - back)
+            free[op.id] = free.get(op.id, frozenset()) | back
+    return held, free

@@ -48,7 +48,8 @@ def relieve(step: NodeStep, changes: Mapping[int, Change]) -> tuple[dict[int, Ch
     if not victims:
         return dict(changes), {}
     name = f"{step.fresh.name()[:-6]}"
-    parted = [part(runs, victims, name, op.groups) for runs in sides]
+    until = tick.fronts[op.id][1] if op.grouping is not None else None
+    parted = [part(runs, victims, name, op.groups, until) for runs in sides]
     kept = [tuple(lighten(run, step.tiers, step.fresh) for run in mine) for mine, _ in parted]
     return (
         {i: Change(0, mine) for i, mine in enumerate(kept)},
@@ -67,8 +68,11 @@ def _choose(sides: tuple[Runs, ...], order: tuple[int, ...], need: int, groups: 
     return ranges.of(some[: int(np.searchsorted(reached, need)) + 1])
 
 
-def part(runs: Runs, victims: Ranges, generation: str, groups: int) -> tuple[Runs, Runs]:
-    """Runs without some groups, and these groups' rows as a generation on disk. No file is touched."""
+def part(
+    runs: Runs, victims: Ranges, generation: str, groups: int, until: int | None = None
+) -> tuple[Runs, Runs]:
+    """Runs without some groups, and these groups' rows as a generation on disk. No file is touched. `until`: of
+    window functions, the time before which these groups' results are out."""
     kept, gone = [], []
     everything: Ranges = ((0, groups),)
     for run in runs:
@@ -83,6 +87,7 @@ def part(runs: Runs, victims: Ranges, generation: str, groups: int) -> tuple[Run
                 memory=(),
                 stored=None,
                 generation=generation,
+                until=until,
             )
         )
         if rest := run.only(ranges.minus(everything, victims, groups), groups):

@@ -66,4 +66,4 @@ def build(
     made = like.only(wanted, tiers.groups)
     assert made is not None and made.rows == batch.num_rows
     name = fresh.name()[:-6]
-    return replace(made, id=name, memory=segments, stored=made.groups, generation="")
+    return replace(made, id=name, memory=segments, stored=made.groups, generation="", until=None)

@@ -69,6 +69,7 @@ class Run:
     groups: Ranges | None = None
     stored: Ranges | None = None
     generation: str = ""
+    until: int | None = None  # on disk, of window functions: results before that time are out
 
     @property
     def bytes(self) -> int:
@@ -104,6 +105,7 @@ class Run:
             self.groups,
             self.stored,
             self.generation,
+            self.until,
         ]
 
     @staticmethod
@@ -118,6 +120,7 @@ class Run:
             ranges.unpack(raw[6]),
             ranges.unpack(raw[7]),
             raw[8],
+            raw[9],
         )
 
 

@@ -1,8 +1,9 @@
-"""A process that runs a query and dies by SIGKILL where it is told to: `victim.py QUERY POINT [VERSION]`.
+"""A process that runs a query and dies by SIGKILL where it is told to: `victim.py QUERY POINT [VERSION [SCRIPT]]`.
 
 POINT: `never`; `step` (results and runs written, nothing committed); `commit` (committed, not published);
 `publish` (published, Spark's own commit still missing); `part` (half of the published files renamed);
-`snapshot` (after the snapshot, before old commits go); `worker` (a Python worker dies instead, in the step).
+`snapshot` (after the snapshot, before old commits go); `worker` (a Python worker dies instead, in the step);
+`action:COURSE:STEP:begin|end` (in that step of the first such action of the script).
 The query's code is as it is: the kill is put around it from here.
 """
 
@@ -12,12 +13,15 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
+from engine.adapt.policy import Policy, load
+from engine.adapt.progress import Log
 from engine.query.file import read_query
 from engine.runner import run
 from engine.settings import Settings
@@ -46,8 +50,26 @@ def arm(point: str, version: int) -> None:
         )
     elif point == "snapshot":
         _before(Path, "unlink", lambda path, **_: path.name.startswith("commit-"))
+    elif point.startswith("action:"):
+        _in_step(*point.split(":")[1:])
     elif point == "worker":
         _before(Ticker, "step", _kill_worker(version), fatal=False)
+
+
+def _in_step(course: str, step: str, when: str) -> None:
+    inner = Log.step
+
+    @contextmanager
+    def stepping(log: Log, name: str) -> Iterator[Log]:
+        mine = (log.action.course, name) == (course, step)
+        with inner(log, name) as found:
+            if mine and when == "begin":
+                die()
+            yield found
+        if mine:
+            die()
+
+    Log.step = stepping  # type: ignore[method-assign]
 
 
 def _before(owner: type, name: str, when: Callable[..., Any], *, fatal: bool = True) -> None:
@@ -82,8 +104,10 @@ def _kill_worker(version: int) -> Callable[..., None]:
 if __name__ == "__main__":
     file, point = Path(sys.argv[1]), sys.argv[2]
     arm(point, int(sys.argv[3]) if len(sys.argv) > 3 else 2)
-    print(
-        run(
-            read_query(file), once=True, master=None, settings=Settings.load({}), ports=()
-        ).to_json()
+    policy = load(None, Path(sys.argv[4])) if len(sys.argv) > 4 else Policy()
+    policy.hold = ":move_hold:" in point
+    settings = Settings.load({})
+    done = run(
+        read_query(file), once=True, master=None, settings=settings, ports=(), adaptation=policy
     )
+    print(done.to_json())

@@ -1,0 +1,147 @@
+"""Moving groups from node to node: copy first while they are active, hold them for the last bit, switch, drop."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from control.plans import Move
+from engine.adapt import edits
+from engine.adapt.edits import Edit
+from engine.adapt.picture import together
+from engine.adapt.progress import TICK, Course, Log, lighten, names
+from engine.adapt.side import Found, Job
+from engine.adapt.tasks import Copy
+from engine.flow import Op
+from engine.state import ranges
+from engine.state.model import Place, Run
+from engine.state.ranges import Ranges
+
+if TYPE_CHECKING:
+    from engine.adapt.desk import Desk
+
+CATCH_UPS = 3  # copies of what has come since, before groups are held for the last one
+
+
+def move(desk: Desk, log: Log, step: Move) -> Course:
+    """Node → node. Copy first while the groups are active; hold them for the last bit; switch; drop."""
+    hold_first = log.action.course == "move_hold"
+    with log.step("ComputePartitionsToMove"):
+        moving = _moving(desk, step)
+        log.note(step.bytes)
+    with log.step("PartitionsToMove"):
+        pairs = [(op.id, g) for op, some in moving for low, high in some for g in range(low, high)]
+    with desk.flying(pairs):
+        transfer = _Transfer(desk, step, moving)
+        try:
+            yield from (_hold_course if hold_first else _copy_course)(desk, log, transfer)
+            with log.step("ReactivatePartitions"):
+                transfer.switch(log.action.id)
+        finally:
+            transfer.over()
+    yield from lighten(desk, [step.source])
+
+
+def _moving(desk: Desk, step: Move) -> list[tuple[Op, Ranges]]:
+    """Operators that share a task have each group on one node, so it moves in all of them."""
+    wanted: dict[int, set[int]] = {}
+    for part in step.parts:
+        for number in together(desk.flow, [part.operator]):
+            wanted.setdefault(number, set()).update(part.groups)
+    return [(desk.flow.ops[n], ranges.of(groups)) for n, groups in sorted(wanted.items())]
+
+
+def _copy_course(desk: Desk, log: Log, transfer: _Transfer) -> Course:
+    with log.step("SendPartitions"):
+        jobs = transfer.jobs()
+    with log.step("ReceivePartitions"):
+        for _ in range(CATCH_UPS):
+            if jobs is None:
+                break
+            log.note(transfer.take((yield jobs)))
+            jobs = transfer.jobs()
+    with log.step("Received"):
+        pass
+    with log.step("DeactivatePartitions"):
+        if jobs is not None:
+            transfer.hold()
+            jobs = transfer.jobs()
+    with log.step("Deactivated"):
+        if jobs is not None:
+            log.note(transfer.take((yield jobs)))
+
+
+def _hold_course(desk: Desk, log: Log, transfer: _Transfer) -> Course:
+    with log.step("DeactivatePartitions"):
+        transfer.hold()
+    with log.step("Deactivated"):
+        yield TICK
+    with log.step("SendPartitions"):
+        jobs = transfer.jobs()
+    with log.step("ReceivePartitions"):
+        if jobs is not None:
+            log.note(transfer.take((yield jobs)))
+    with log.step("Received"):
+        pass
+
+
+class _Transfer:
+    """The state of one move: what the receiver has got so far."""
+
+    def __init__(self, desk: Desk, step: Move, moving: list[tuple[Op, Ranges]]) -> None:
+        self.desk, self.step, self.moving = desk, step, moving
+        self.copies: dict[tuple[int, int], dict[str, Run]] = {}
+        self._asked: list[tuple[Copy, str]] = []
+
+    def jobs(self) -> Job | None:
+        """Copies of what the receiver has not got yet; those runs stay as they are from now on."""
+        orders: list[Copy] = []
+        for op, some in self.moving:
+            for side in range(len(op.sides)):
+                place = Place(op.id, self.step.source, side)
+                have = self.copies.setdefault((op.number, side), {})
+                orders += [
+                    Copy(op.number, side, run, some)
+                    for run in self.desk.ticker.manifest.runs.get(place, ())
+                    if run.id not in have and run.only(some, op.groups) is not None
+                ]
+                self.desk.frozen[place] = frozenset(have) | {
+                    o.run.id for o in orders if (o.op, o.side) == (op.number, side)
+                }
+        self._asked = [(order, order.run.id) for order in orders]
+        work = {self.step.target: tuple(orders)}
+        return Job(work, names(work)) if orders else None
+
+    def take(self, found: Found) -> int:
+        """Note what the receiver made; how many bytes."""
+        size = 0
+        for (order, id_), raw in zip(self._asked, found[self.step.target], strict=True):
+            if raw is not None:
+                run = Run.unpack(raw)
+                self.copies[order.op, order.side][id_] = run
+                size += run.bytes
+        return size
+
+    def hold(self) -> None:
+        for op, some in self.moving:
+            self.desk.hold[op.id] = frozenset(g for low, high in some for g in range(low, high))
+
+    def switch(self, action: str) -> None:
+        """The commit: one version in which the groups have their new node, for all their operators."""
+        manifest, placements = self.desk.ticker.manifest, self.desk.ticker.placements
+        whole = Edit()
+        for op, some in self.moving:
+            copies = {side: self.copies.get((op.number, side), {}) for side in range(len(op.sides))}
+            step = self.step
+            one = edits.switch(
+                manifest, op, some, step.source, step.target, copies, placements[op.id]
+            )
+            whole = Edit({**whole.changes, **one.changes}, {}, {**whole.placement, **one.placement})
+        self.desk.amend(whole, action=action)
+
+    def over(self) -> None:
+        """Nothing is asked of the ticks any longer; what was held is let in."""
+        for op, _ in self.moving:
+            held = self.desk.hold.pop(op.id, frozenset())
+            self.desk.let_in[op.id] = self.desk.let_in.get(op.id, frozenset()) | held
+            for side in range(len(op.sides)):
+                self.desk.frozen.pop(Place(op.id, self.step.source, side), None)

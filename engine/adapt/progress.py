@@ -1,0 +1,85 @@
+"""What courses have in common: what they wait for, their log of steps, giving memory back.
+
+A course yields what it waits for: a side job, or the end of a tick. It runs only between ticks, so what it
+commits is never in a tick's way. Until its commit it may be thrown out: then its `finally` takes back what it
+asked of the ticks, and state is as it was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from control.actions import Action
+from engine.adapt import edits
+from engine.adapt.side import Found, Job
+from engine.adapt.tasks import Lighten, Merge, Order
+from engine.state.model import Place, Run
+
+if TYPE_CHECKING:
+    from engine.adapt.desk import Desk
+
+
+@dataclass(frozen=True, slots=True)
+class Tick:
+    """The end of a tick that began after now, or of none where no input comes."""
+
+
+TICK = Tick()
+Course = Generator[Job | Tick, Any, None]
+
+
+class Log:
+    """An action that is being carried out, with its steps."""
+
+    def __init__(self, desk: Desk, action: Action) -> None:
+        self.desk, self.action = desk, action
+
+    @contextmanager
+    def step(self, name: str) -> Iterator[Log]:
+        """One named step; `note` says its bytes."""
+        self.action = self.action.begin(self.desk.wall_s(), name)
+        self.desk.keep(self.action)
+        self._bytes = 0
+        yield self
+        self.action = self.action.end(self.desk.wall_s(), self._bytes)
+        self.desk.keep(self.action)
+
+    def note(self, size: int) -> None:
+        self._bytes += size
+
+
+def lighten(desk: Desk, nodes: Sequence[int]) -> Course:
+    """Give back the memory of rows that do not count any more."""
+    manifest = desk.ticker.manifest
+    number = {op.id: op.number for op in desk.flow.ops}
+    work: dict[int, list[Lighten]] = {}
+    for place, runs in manifest.runs.items():
+        for run in runs:
+            if place.node in nodes and not run.trimmed:
+                work.setdefault(place.node, []).append(
+                    Lighten(number[place.operator], place.input, run)
+                )
+    if not work:
+        return
+    found: Found = yield Job({n: tuple(orders) for n, orders in work.items()}, names(work))
+    lighter: dict[Place, list[Run]] = {}
+    for node, orders in work.items():
+        for order, raw in zip(orders, found[node], strict=True):
+            place = Place(desk.flow.ops[order.op].id, node, order.side)
+            lighter.setdefault(place, []).append(Run.unpack(raw))
+    desk.amend(edits.trimmed(desk.ticker.manifest, lighter))
+
+
+def names(work: Mapping[int, Sequence[Order]]) -> frozenset[str]:
+    """The files that orders read."""
+    runs: list[Run] = []
+    for orders in work.values():
+        for order in orders:
+            if isinstance(order, Merge):
+                runs += [run for g in order.generations for side in g for run in side]
+            else:
+                runs.append(order.run)
+    return frozenset(s.file for run in runs for s in (*run.memory, *run.durable))
