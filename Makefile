@@ -10,7 +10,7 @@ export PYTHONPATH := $(CURDIR)
 unexport SPARK_HOME
 unexport VIRTUAL_ENV
 
-.PHONY: help setup run test lint fmt bench bench-long bench-recovery bench-parts chaos lock clean
+.PHONY: help setup run test lint fmt bench bench-long bench-recovery bench-parts reproduce chaos lock clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -44,6 +44,9 @@ bench-recovery: setup ## time to be back after kill -9, against reading the stat
 
 bench-parts: setup ## what an exchange and expiry cost
 	@$(PY) -m tests.bench.parts $(ARGS)
+
+reproduce: setup ## the papers' figures (ARGS="fig11", ARGS="--long"); pages in docs/papers
+	@$(PY) run.py reproduce $(ARGS)
 
 chaos: setup ## the long tests: hundreds of kills, thousands of examples
 	@HYPOTHESIS_PROFILE=long $(PY) -m pytest -m long --timeout 7200 $(ARGS)

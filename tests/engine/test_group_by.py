@@ -13,6 +13,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from engine.errors import CheckpointError
+from tests.engine.adapt.test_actions import script
 from tests.engine.oracle import Case
 from tests.engine.test_windows import stamps
 
@@ -201,3 +202,36 @@ def test_state_is_trimmed(spark: SparkSession, tmp_path: Path) -> None:
     case = one(tmp_path)
     feed(case, range(12), 8, rows=200)
     assert case.run().state_bytes < 400_000
+
+
+@pytest.mark.parametrize(
+    "commands",
+    [
+        [(1, "spill", {"percent": 60})],
+        [(1, "spill", {"percent": 60}), (4, "cleanup", {})],
+        [(1, "spill", {"percent": 60}), (3, "cleanup", {}), (5, "spill", {"percent": 100})],
+        [(2, "move", {"to": 1, "percent": 70})],
+    ],
+    ids=["suspended-to-the-end", "replayed", "twice", "moved"],
+)
+def test_suspended_groups_are_replayed_in_order(
+    spark: SparkSession, tmp_path: Path, commands: list[tuple[int, str, dict[str, int]]]
+) -> None:
+    case = one(tmp_path)
+    feed(case, range(8), 6)
+    summary = case.run(adaptation=script(*commands))
+    assert summary.rows_out == same(case, ONE, FINAL) > 350
+    done = [(a["course"], a["state"]) for a in case.adapted()["actions"]]
+    assert {state for _, state in done} == {"done"}, case.adapted()
+    assert [course for course, _ in done][: len(commands)] == [do for _, do, _ in commands]
+
+
+def test_a_restart_finds_suspended_groups(spark: SparkSession, tmp_path: Path) -> None:
+    case = one(tmp_path)
+    feed(case, range(4), 7)
+    case.run(adaptation=script((1, "spill", {"percent": 60})), owed="keep")
+    again = Case(tmp_path, ONE, case.schemas, nodes=3, groups=8, stream_extra=TIMED)
+    again.write()
+    feed(again, range(4, 7), 7)
+    again.run(adaptation=script())
+    assert same(again, ONE, FINAL) > 300

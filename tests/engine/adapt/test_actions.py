@@ -34,7 +34,7 @@ def three(root: Path, ticks: int = 8, rows: int = 200, nodes: int = 2, extra: st
 def script(*commands: tuple[int, str, dict[str, Any]], **about: Any) -> Policy:
     """Commands by tick; nothing else is decided."""
     made = [Command(tick, Request(do, **{"node": 0, **what})) for tick, do, what in commands]
-    return Policy(kind=Nothing(), commands=made, **about)
+    return Policy(**{"kind": Nothing(), **about}, commands=made)
 
 
 def states(case: Case) -> list[tuple[str, str]]:
