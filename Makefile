@@ -10,7 +10,7 @@ export PYTHONPATH := $(CURDIR)
 unexport SPARK_HOME
 unexport VIRTUAL_ENV
 
-.PHONY: help setup run test lint fmt bench bench-long bench-recovery bench-parts reproduce chaos lock clean
+.PHONY: help setup run test lint fmt bench bench-long bench-recovery bench-parts bench-adapt reproduce chaos lock clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -44,6 +44,9 @@ bench-recovery: setup ## time to be back after kill -9, against reading the stat
 
 bench-parts: setup ## what an exchange and expiry cost
 	@$(PY) -m tests.bench.parts $(ARGS)
+
+bench-adapt: setup ## what moves, spills and decisions cost
+	@$(PY) -m tests.bench.adapting $(ARGS)
 
 reproduce: setup ## the papers' figures (ARGS="fig11", ARGS="--long"); pages in docs/papers
 	@$(PY) run.py reproduce $(ARGS)

@@ -34,7 +34,7 @@ def _series(points: list[tuple[float, float]], name: str, colour: str, row: int)
     ]
 
 
-def svg(title: str, series: dict[str, list[float]]) -> str:
+def svg(title: str, series: dict[str, list[float]], unit: str = " s") -> str:
     """One line per series: seconds of tick 2, 3, … (the first tick is cold and left out)."""
     most = max((max(values) for values in series.values() if values), default=1.0)
     longest = max((len(values) for values in series.values()), default=1)
@@ -58,7 +58,7 @@ def svg(title: str, series: dict[str, list[float]]) -> str:
         parts.append(
             f'<line x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y:.1f}" y2="{y:.1f}" stroke="#ddd"/>'
         )
-        parts.append(_text(LEFT - 8, y + 4, f"{step:g} s", "end"))
+        parts.append(_text(LEFT - 8, y + 4, f"{step:g}{unit}", "end"))
     every = max(1, longest // 10)
     for index in range(0, longest, every):
         parts.append(_text(x_of(index), HEIGHT - BOTTOM + 18, str(index + 2), "middle"))
