@@ -187,6 +187,8 @@ class TerminalProgress:
         self._lock = threading.Lock()
 
     def publish(self, report: TickReport) -> None:
+        if report.tick is None and not (report.rows_in or report.rows_out):
+            return  # a change of the manifest: the next tick's figures have it
         with self._lock:
             self._queries.setdefault(report.query, _Shown()).add(report)
             try:

@@ -257,8 +257,11 @@ class Desk:
         except StopIteration:
             self._finished(run)
         except Cancelled:
-            run.log.action = run.action.cancel(self.wall_s(), str(error))
-            self._over(run)
+            if run.action.cancellable:
+                run.log.action = run.action.cancel(self.wall_s(), str(error))
+                self._over(run)
+            else:
+                self._failed(run, Cancelled(str(error)))
         except Exception as found:  # noqa: BLE001 whatever a job ended with: Spark's, Python's, ours
             self._failed(run, found)
 
