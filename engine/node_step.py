@@ -79,7 +79,12 @@ class NodeStep:
         changes, self.disk = relieve(self, changes)
         rows_in = int(self.tally.rows_in.sum())
         self.worked = bool(
-            holds or changes or staged or rows_in or self.tick.releases.get((self.op.id, self.node))
+            holds
+            or changes
+            or staged
+            or rows_in
+            or self.settle
+            or self.tick.releases.get((self.op.id, self.node))
         )
         self._dawdle(rows_in)
         self.head = {

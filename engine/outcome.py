@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 
 from engine.admission import OPEN, Admission
-from engine.brief import Release
+from engine.brief import Brief, Release
+from engine.errors import StateError
 from engine.exchange import REPORT
 from engine.flow import Flow
 from engine.reports import Longs, NodeReport, OperatorReport, TickReport
@@ -38,6 +39,18 @@ class Outcome:
     aside: dict[str, int]  # rows, by kind
     seen: dict[str, int]
     disk: dict[Place, Runs] = field(default_factory=dict)  # what nodes spilled by themselves
+    reported: set[tuple[str, int]] = field(default_factory=set)  # operators and nodes
+
+    def checked(self, brief: Brief) -> Outcome:
+        """The same, after making sure that all who were to take something in have reported."""
+        missing = [at for at in (*brief.releases, *brief.settle) if at not in self.reported]
+        if missing:
+            raise StateError(
+                f"node {missing[0][1]} did not take in what it was to, for {missing[0][0]}",
+                where="tick",
+                hint="State is as before. This is a defect: please report it.",
+            )
+        return self
 
     def rows_in(self, flow: Flow) -> int:
         """Rows that came in from sources: not those that one operator handed another."""
@@ -171,6 +184,7 @@ def outcome_of(flow: Flow, rows: list[tuple[Any, ...]]) -> Outcome:
         op = flow.ops[number]
         head, delta = parse_report(bytes(body))
         found.heads[number, node] = head
+        found.reported.add((op.id, node))
         for side, (kept, added) in head["changes"].items():
             found.changes[Place(op.id, node, int(side))] = Change(
                 kept, tuple(Run.unpack(r) for r in added)

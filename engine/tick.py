@@ -230,16 +230,21 @@ class Ticker:
         """One empty row for every node, so that each runs even without input."""
         return self.setup.control(self.spark)
 
-    @cached_property
+    @property
     def _idle_stages(self) -> DataFrame:
-        """The tick without input."""
+        """The tick without input. Spark does not run a shuffle's map side again for the same plan, so where there is
+        work on a map side the plan is made anew."""
+        return self._stages(self.control()) if self.setup.flow.stages > 1 else self._one_stage
+
+    @cached_property
+    def _one_stage(self) -> DataFrame:
         return self._stages(self.control())
 
     def step(self, rows: DataFrame | None, brief: Brief) -> Outcome:
         """Run every stage; the reports of all of them come back together."""
         give(self.spark.sparkContext, brief, Path(self.setup.folders.durable).with_name("briefs"))
         found = (self._idle_stages if rows is None else rows).collect()
-        return outcome_of(self.setup.flow, [tuple(row) for row in found])
+        return outcome_of(self.setup.flow, [tuple(row) for row in found]).checked(brief)
 
     def brief(
         self,

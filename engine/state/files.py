@@ -147,18 +147,20 @@ _DAMAGED = (
 )
 
 
-def verify(folder: str, segment: Segment) -> None:
-    """Compare a file with its checksum."""
+def verify(folder: str, segment: Segment) -> bytes:
+    """A file's content, compared with its checksum."""
     path = os.path.join(folder, segment.file)
     try:
         with open(path, "rb") as file:
-            found = xxhash.xxh3_64_hexdigest(file.read())
+            content = file.read()
+        found = xxhash.xxh3_64_hexdigest(content)
     except OSError as error:
         raise StateError(
             f"state file cannot be read ({error.strerror})", where=path, hint=_DAMAGED
         ) from error
     if found != segment.checksum:
         raise StateError("state file does not match its checksum", where=path, hint=_DAMAGED)
+    return content
 
 
 def whole(folder: str, segment: Segment) -> bool:
@@ -197,15 +199,14 @@ def ensure(run: Run, tiers: Tiers) -> bool:
 
 def fetch(run: Run, tiers: Tiers) -> None:
     """Make a run's memory files again from its durable ones, and check that they are the same."""
-    for segment in {s.file: s for s in run.durable}.values():
-        verify(tiers.durable, segment)
     if not run.memory:
         return
     if [s.file for s in run.memory] == [s.file for s in run.durable]:
         for segment in run.memory:
-            with open(os.path.join(tiers.durable, segment.file), "rb") as file:
-                _publish(tiers.memory, segment.file, pa.py_buffer(file.read()))
+            _publish(tiers.memory, segment.file, pa.py_buffer(verify(tiers.durable, segment)))
         return
+    for segment in {s.file: s for s in run.durable}.values():
+        verify(tiers.durable, segment)
     parts = [
         part
         for s in run.durable
