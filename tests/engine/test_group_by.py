@@ -219,7 +219,7 @@ def test_suspended_groups_are_replayed_in_order(
 ) -> None:
     case = one(tmp_path)
     feed(case, range(8), 6)
-    summary = case.run(adaptation=script(*commands))
+    summary = case.run(adaptation=script(*commands, patient=True))
     assert summary.rows_out == same(case, ONE, FINAL) > 350
     done = [(a["course"], a["state"]) for a in case.adapted()["actions"]]
     assert {state for _, state in done} == {"done"}, case.adapted()
