@@ -257,7 +257,7 @@ class QueryRun:
             raise self.failure  # of the tick that ran when the end was asked for
         if self.once and done:
             self._drain_all(ticker)
-            return not ticker.manifest.holds
+            return not (ticker.manifest.holds and self._asked())  # some may be kept on purpose
         return done
 
     def _begin(self, spark: SparkSession, ticker: Ticker) -> StreamingQuery:
