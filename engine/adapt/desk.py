@@ -368,6 +368,8 @@ class Desk:
         """After every tick: nodes may have spilled by themselves."""
         now = self.now_s()
         self._ticks += 1
+        self.settle.clear()  # done, once: another tick may begin before the next boundary
+        self.let_in = {}
         if self._last_s:
             self._version_s += 0.1 * (now - self._last_s - self._version_s)
         self._last_s = now

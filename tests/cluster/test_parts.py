@@ -72,6 +72,7 @@ def test_crowded_means_that_an_even_spread_is_better(homes: list[int], count: in
 class Live:
     version: int
     runs: dict[tuple[str, int], tuple[Runs, ...]] = field(default_factory=dict)
+    since: int | None = None
 
 
 @pytest.fixture
