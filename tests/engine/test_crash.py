@@ -89,7 +89,7 @@ def crashes(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tick, "SNAPSHOT_EVERY", 3)
     monkeypatch.setitem(ParquetDirectory.__init__.__kwdefaults__, "small_files", 3)
     case = make(root, TICKS, rows=120)
-    assert crash_often(case, random.Random(seed)) >= 3
+    assert crash_often(case, random.Random(seed)) >= 1
     summary = case.run()
     rows = [pq.read_table(path)["k"] for path in (root / "data").rglob("*.parquet")]
     assert summary.rows_out == case.check()
