@@ -256,12 +256,11 @@ class Desk:
             run.course.throw(error)
         except StopIteration:
             self._finished(run)
-        except Cancelled:
-            if run.action.cancellable:
-                run.log.action = run.action.cancel(self.wall_s(), str(error))
-                self._over(run)
-            else:
-                self._failed(run, Cancelled(str(error)))
+        except Cancelled as found:
+            if not run.action.cancellable:
+                return self._failed(run, found)
+            run.log.action = run.action.cancel(self.wall_s(), str(error))
+            self._over(run)
         except Exception as found:  # noqa: BLE001 whatever a job ended with: Spark's, Python's, ours
             self._failed(run, found)
 
@@ -332,8 +331,8 @@ class Desk:
             {},
             {},
         )
-        disk = {**edit.disk}
-        self.ticker.amend(outcome, edit.placement, disk, (action,) if action else (), self.orders())
+        named_by = (action,) if action else ()
+        self.ticker.amend(outcome, edit.placement, {**edit.disk}, named_by, self.orders())
 
     # -- deciding -------------------------------------------------------------------------------------
 

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import pyarrow as pa
 
@@ -275,6 +275,13 @@ class Local:
         return out
 
 
+class Meddler(Protocol):
+    """Somebody who adapts the query while it lives."""
+
+    def boundary(self, local: Local) -> None: ...
+    def finish(self, local: Local) -> None: ...
+
+
 def _plain(expr: str) -> str:
     """The column of an expression that is one, maybe cast to a wider type."""
     found = re.search(r"`([^`]+)`", expr)
@@ -293,4 +300,4 @@ def _read(folder: Path) -> pa.Table:
     return pa.concat_tables(parts) if parts else pa.table({})
 
 
-__all__ = ["Clock", "Local", "LocalSide", "LocalTicker", "Rows", "stream"]
+__all__ = ["Clock", "Local", "LocalSide", "LocalTicker", "Meddler", "Rows", "stream"]

@@ -10,7 +10,6 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
 
 import duckdb
 import numpy as np
@@ -21,7 +20,7 @@ from engine.admission import Admission
 from engine.hashing import FULL_MASK
 from engine.query.model import StreamSpec, Tree
 from engine.query.order import one_key, show
-from tests.engine.local import Local, Rows, stream
+from tests.engine.local import Local, Meddler, Rows, stream
 
 S = 1_000_000
 FORMS = ("none", "file", "range", "on", "on+range", "file+on")
@@ -291,13 +290,6 @@ class Told:
             id_ not in self.late and id_ not in self.null for id_ in whole.column("id").to_pylist()
         ]
         return whole.filter(pa.array(good, pa.bool_()))
-
-
-class Meddler(Protocol):
-    """Somebody who adapts the query while it lives."""
-
-    def boundary(self, local: Local) -> None: ...
-    def finish(self, local: Local) -> None: ...
 
 
 def live(
