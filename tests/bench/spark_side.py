@@ -33,6 +33,13 @@ SETTINGS: dict[str, dict[str, str]] = {
 }
 
 
+# Joins upon joins within windows: refused without these two; delay_of() sees to their being exact.
+TREE = {
+    "spark.sql.streaming.statefulOperator.checkCorrectness.enabled": "false",
+    "spark.sql.streaming.statefulOperator.allowMultiple": "false",
+}
+
+
 def start_session(task: dict[str, Any]) -> SparkSession:
     conf = {
         "spark.ui.enabled": "false",
@@ -43,8 +50,7 @@ def start_session(task: dict[str, Any]) -> SparkSession:
             f"{CHECKPOINT_PACKAGE}.FileSystemBasedCheckpointFileManager"
         ),
         "spark.sql.streaming.numRecentProgressUpdates": "100000",
-        # Joins upon joins within windows: refused without this; delay_of() sees to their being exact.
-        "spark.sql.streaming.statefulOperator.checkCorrectness.enabled": "false",
+        **(TREE if WORKLOADS[task["workload"]].tree else {}),
         **SETTINGS[task["setting"]],
     }
     # One slot more than nodes, as ours has for its side jobs.
