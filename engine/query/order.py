@@ -53,16 +53,18 @@ def apart(spans: Sequence[Span], inputs: int) -> list[int]:
 
 @dataclass(frozen=True, slots=True)
 class _Best:
-    """A way to join some inputs: exchanges between its operators, joins on a right side, the tree."""
+    """A way to join some inputs: exchanges that follow one another, exchanges between its operators in all, joins
+    on a right side, the tree."""
 
+    levels: int
     exchanges: int
     right: int
     leaves: tuple[int, ...]
     tree: Tree
 
     @property
-    def rank(self) -> tuple[int, int, tuple[int, ...]]:
-        return self.exchanges, self.right, self.leaves
+    def rank(self) -> tuple[int, int, int, tuple[int, ...]]:
+        return self.levels, self.exchanges, self.right, self.leaves
 
 
 _Ways = dict[tuple[int, ...], _Best]  # by the key of the last operator; () for an input
@@ -70,14 +72,14 @@ _Ways = dict[tuple[int, ...], _Best]  # by the key of the last operator; () for 
 
 def default_order(spans: Sequence[Span], inputs: int) -> Tree | None:
     """None for one multi-way join where all inputs share every class; otherwise a tree of two-way
-    joins: of all connected ones that with the fewest exchanges between operators, as an exchange
-    costs a stage of every tick and rows through the shuffle, while sizes and rates are not known
-    before the query runs; among equals a left-deep one, as its operators need state of one input on
-    the right; then the order of FROM, which is how the user thinks of it.
+    joins: of all connected ones that with the fewest exchanges one after the other, as each is a stage of
+    every tick; then with the fewest in all, as each takes rows through the shuffle, while sizes and rates
+    are not known before the query runs; among equals a left-deep one, as its operators need state of
+    one input on the right; then the order of FROM, which is how the user thinks of it.
     """
     if all(len(span) == inputs for span in spans):
         return None
-    ways: dict[int, _Ways] = {1 << n: {(): _Best(0, 0, (n,), n)} for n in range(inputs)}
+    ways: dict[int, _Ways] = {1 << n: {(): _Best(0, 0, 0, (n,), n)} for n in range(inputs)}
     for mask in range(3, 1 << inputs):
         if mask & (mask - 1):
             ways[mask] = _ways(spans, mask, ways)
@@ -101,17 +103,18 @@ def _ways(spans: Sequence[Span], mask: int, ways: dict[int, _Ways]) -> _Ways:
 
 def _nearest(ways: _Ways, key: tuple[int, ...]) -> _Best:
     """The best way to have one side under this key: an exchange unless it is there already."""
-    moved = [
-        _Best(way.exchanges + (own not in ((), key)), way.right, way.leaves, way.tree)
-        for own, way in ways.items()
-    ]
+    moved = []
+    for own, way in ways.items():
+        hop = own not in ((), key)
+        moved.append(_Best(way.levels + hop, way.exchanges + hop, way.right, way.leaves, way.tree))
     return min(moved, key=lambda way: way.rank)
 
 
 def _joined(left: _Best, right: _Best) -> _Best:
     joins = left.right + right.right + (not isinstance(right.tree, int))
     tree: Tree = (left.tree, right.tree)
-    return _Best(left.exchanges + right.exchanges, joins, left.leaves + right.leaves, tree)
+    exchanges, levels = left.exchanges + right.exchanges, max(left.levels, right.levels)
+    return _Best(levels, exchanges, joins, left.leaves + right.leaves, tree)
 
 
 def _span(mask: int) -> Span:

@@ -34,6 +34,7 @@ from tests.engine.query.test_order import random_tree
 
 CHAIN = """SELECT A.x, D.z, B.v, C.ts FROM A A JOIN B B ON A.x = B.x JOIN C C ON B.y = C.y
     JOIN D D ON C.z = D.z"""
+LEFT = "(((a b) c) d)"
 SCHEMAS = {
     "a": "x long, ts timestamp, u int",
     "b": "x int, y long, v int, ts timestamp",
@@ -58,7 +59,7 @@ def names(fields: tuple[Field, ...]) -> str:
 
 
 def test_a_chain_within_a_window() -> None:
-    one, two, three = plan(CHAIN, window_s=60.0).joins
+    one, two, three = plan(CHAIN, window_s=60.0, join_order=LEFT).joins
     assert [j.kind for j in (one, two, three)] == ["window_join"] * 3
     assert [names(j.key) for j in (one, two, three)] == ["$0", "$1", "$2"]
     assert names(one.columns) == "$0 $1 @A @B B.v"
@@ -78,14 +79,14 @@ def test_a_chain_within_a_window() -> None:
 
 
 def test_a_bushy_tree() -> None:
-    one, two, three = plan(CHAIN, window_s=60.0, join_order="((a b) (c d))").joins
+    one, two, three = plan(CHAIN, window_s=60.0).joins
     assert (names(one.key), names(two.key), names(three.key)) == ("$0", "$2", "$1")
     assert names(two.columns) == "$1 $2 @C @D"
     assert names(two.key) == "$2" and len(three.bounds) == 8
 
 
 def test_without_windows_no_times_travel() -> None:
-    one, two, _ = plan(CHAIN).joins
+    one, two, _ = plan(CHAIN, join_order=LEFT).joins
     assert names(one.columns) == "$0 $1 B.v" and names(two.columns) == "$0 $2 B.v C.ts"
     assert one.bounds == () and one.kind == "window_join"
 
@@ -184,24 +185,24 @@ def test_render_fused() -> None:
 
 
 def test_what_may_not_change() -> None:
-    old = describe(plan(CHAIN, window_s=60.0))
+    old = describe(plan(CHAIN, window_s=60.0, join_order=LEFT))
     cases = {
         "join changed: (((A ⋈ B) ⋈ C) ⋈ D) → ((A ⋈ B) ⋈ (C ⋈ D))": plan(
             CHAIN, window_s=60.0, join_order="((a b) (c d))"
         ),
         "join-1: windows changed: B − A ≤ 60 s, A − B ≤ 60 s → B − A ≤ 61.5 s, A − B ≤ 61.5 s": plan(
-            CHAIN, window_s=61.5
+            CHAIN, window_s=61.5, join_order=LEFT
         ),
         "join-2: groups changed: 8 → 16": plan(
-            CHAIN, window_s=60.0, operators={"join-2": OperatorSpec(groups=16)}
+            CHAIN, window_s=60.0, join_order=LEFT, operators={"join-2": OperatorSpec(groups=16)}
         ),
-        "input A: watermark: gone (was ts − 1 s)": plan(CHAIN),
+        "input A: watermark: gone (was ts − 1 s)": plan(CHAIN, join_order=LEFT),
     }
     for line, changed in cases.items():
         assert line in differences(old, describe(changed))
-        assert fingerprint(changed) != fingerprint(plan(CHAIN, window_s=60.0))
-    spread = plan(CHAIN, window_s=60.0, placement={1: 1.0}, nodes=3)
-    assert fingerprint(spread) == fingerprint(plan(CHAIN, window_s=60.0))
+        assert fingerprint(changed) != fingerprint(plan(CHAIN, window_s=60.0, join_order=LEFT))
+    spread = plan(CHAIN, window_s=60.0, join_order=LEFT, placement={1: 1.0}, nodes=3)
+    assert fingerprint(spread) == fingerprint(plan(CHAIN, window_s=60.0, join_order=LEFT))
 
 
 # A query graph at random, and its plan run row by row with nothing but the columns that it declares.
