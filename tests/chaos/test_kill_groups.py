@@ -1,0 +1,56 @@
+"""kill -9 of a query with window functions, groups suspended on disk or not; then start again: DuckDB's results."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+from pathlib import Path
+
+import pytest
+
+from tests.chaos.test_kill import end, start, strike
+from tests.engine.oracle import Case
+from tests.engine.test_group_by import FINAL, ONE, feed, one, same
+
+TICKS = 6
+
+
+def make(root: Path, seed: int) -> Case:
+    case = one(root)
+    feed(case, range(TICKS), seed, rows=120)
+    return case
+
+
+def finished(case: Case) -> None:
+    code, _, err = end(start(case, "never"))
+    assert code == 0, err[-2000:]
+    assert same(case, ONE, FINAL) > 400
+
+
+def test_killed_within_a_commit(tmp_path: Path) -> None:
+    case = make(tmp_path, 1)
+    code, _, err = end(start(case, "commit", 4))
+    assert code == -signal.SIGKILL, err[-2000:]
+    finished(case)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("point", ["step", "commit", "part", "publish"])
+@pytest.mark.parametrize("version", [2, 5])
+def test_killed_anywhere(tmp_path: Path, point: str, version: int) -> None:
+    case = make(tmp_path, version)
+    code, _, err = end(start(case, point, version))
+    assert code == -signal.SIGKILL, err[-2000:]
+    finished(case)
+
+
+@pytest.mark.long
+def test_killed_at_random_instants_for_long(tmp_path: Path) -> None:
+    seed = int(os.environ.get("CHAOS_SEED", random.randrange(10**6)))
+    print(f"CHAOS_SEED={seed}")
+    for round_ in range(20):
+        (root := tmp_path / str(round_)).mkdir()
+        case = make(root, seed + round_)
+        strike(case, random.Random(seed + round_), kills=5)
+        finished(case)
