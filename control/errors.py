@@ -33,3 +33,22 @@ class PlanError(ControlError):
 
 class ImpossibleTransition(ControlError):
     """An action was told to do what its state does not allow; the message ends with its history."""
+
+
+class RuleError(ControlError):
+    """A rule's text (TOML) is not as it should be."""
+
+
+class StoreError(ControlError):
+    """The store cannot be read or written. `again`: trying again later may help (locked, disk full)."""
+
+    def __init__(self, what: str, *, where: str = "", hint: str = "", again: bool = True) -> None:
+        super().__init__(what, where=where, hint=hint)
+        self.again = again
+
+
+class StoreConflict(StoreError):
+    """What is to be added is there already, or was changed by somebody else meanwhile."""
+
+    def __init__(self, what: str, *, where: str = "", hint: str = "") -> None:
+        super().__init__(what, where=where, hint=hint, again=False)

@@ -233,7 +233,8 @@ class NodeStep:
 
     def _hold(self, side: int, piles: list[pa.RecordBatch]) -> Iterator[Hold]:
         """Write rows that have to wait into the hold buffer."""
-        yield files.hold(self.op, side, files.sort_batch(concat(piles)), self.tiers, self.fresh)
+        batch, clock = files.sort_batch(concat(piles)), Clock(self.op.sides[side].times)
+        yield files.hold(self.op.id, side, batch, clock, self.tiers, self.fresh)
 
     def _dawdle(self, rows: int) -> None:
         """A node made slow on purpose (experiments) sleeps here."""

@@ -39,11 +39,11 @@ class Outcome:
     aside: dict[str, int]  # rows, by kind
     seen: dict[str, int]
     disk: dict[Place, Runs] = field(default_factory=dict)  # what nodes spilled by themselves
-    reported: set[tuple[str, int]] = field(default_factory=set)  # operators and nodes
 
-    def checked(self, brief: Brief) -> Outcome:
+    def checked(self, flow: Flow, brief: Brief) -> Outcome:
         """The same, after making sure that all who were to take something in have reported."""
-        missing = [at for at in (*brief.releases, *brief.settle) if at not in self.reported]
+        reported = {(flow.ops[op].id, node) for op, node in self.heads}
+        missing = [at for at in (*brief.releases, *brief.settle) if at not in reported]
         if missing:
             raise StateError(
                 f"node {missing[0][1]} did not take in what it was to, for {missing[0][0]}",
@@ -184,7 +184,6 @@ def outcome_of(flow: Flow, rows: list[tuple[Any, ...]]) -> Outcome:
         op = flow.ops[number]
         head, delta = parse_report(bytes(body))
         found.heads[number, node] = head
-        found.reported.add((op.id, node))
         for side, (kept, added) in head["changes"].items():
             found.changes[Place(op.id, node, int(side))] = Change(
                 kept, tuple(Run.unpack(r) for r in added)

@@ -17,7 +17,7 @@ from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from typing import Any, Protocol, TextIO
 
-from engine.reports import NodeReport, TickReport
+from engine.reports import NodeReport, TickReport, Totals
 
 RATE_WINDOW_S = 5.0
 LINE_EVERY_S = 1.0
@@ -127,22 +127,6 @@ class Rates:
             return 0.0, 0.0
         span = max(self._seen[-1][1] - self._seen[0][0], 1e-3)
         return sum(s[2] for s in self._seen) / span, sum(s[3] for s in self._seen) / span
-
-
-@dataclass(slots=True)
-class Totals:
-    """Sums over the reports of this run."""
-
-    rows_in: int = 0
-    rows_out: int = 0
-    null_key_rows: int = 0
-    late_rows: int = 0
-
-    def add(self, report: TickReport) -> None:
-        self.rows_in += report.rows_in
-        self.rows_out += report.rows_out
-        self.null_key_rows += report.null_key_rows
-        self.late_rows += report.late_rows
 
 
 @dataclass(slots=True)

@@ -5,13 +5,10 @@ Called once, before the first tick, under the checkpoint's lock. The log itself 
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
-import threading
 from collections.abc import Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from engine.errors import CheckpointError
@@ -20,7 +17,7 @@ from engine.plan.fingerprint import describe, differences
 from engine.plan.tree import Plan
 from engine.query.model import QuerySpec
 from engine.rehome import REHOMED, Rehome, RehomePlan
-from engine.setup import Totals
+from engine.reports import Totals
 from engine.state import ranges, replay
 from engine.state.commits import Commit, CommitLog
 from engine.state.model import Change, Manifest, Place, Run, Runs
@@ -29,9 +26,6 @@ from engine.tick import EVERYBODY, Ticker
 
 if TYPE_CHECKING:
     from engine.flow import Op
-
-
-AHEAD_SHARE = 0.25  # of the memory that is free: what reading ahead may fill
 
 
 def claim(spec: QuerySpec, plan: Plan) -> CommitLog:
@@ -46,28 +40,8 @@ def claim(spec: QuerySpec, plan: Plan) -> CommitLog:
             where=str(spec.checkpoint),
             hint="Use a new checkpoint (and sink path), or undo the change.",
         )
-    manifest = log.recover().manifest
-    replay.check(spec.checkpoint, manifest.tick)
-    _read_ahead(spec.checkpoint / "state", _sizes(manifest))
+    replay.check(spec.checkpoint, log.recover().manifest.tick)
     return log
-
-
-def _read_ahead(folder: Path, sizes: Mapping[str, int]) -> None:
-    """Have the system read the state from disk while Spark starts; as much as memory has room for."""
-    if not hasattr(os, "posix_fadvise"):
-        return
-    room = AHEAD_SHARE * os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-
-    def ask() -> None:
-        used = 0
-        for name, size in sizes.items():
-            used += size
-            if used > room:
-                return
-            with contextlib.suppress(OSError), open(folder / name, "rb") as file:
-                os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_WILLNEED)
-
-    threading.Thread(target=ask, daemon=True, name="read-ahead").start()
 
 
 def recover(ticker: Ticker) -> None:

@@ -83,6 +83,22 @@ class TickReport:
         return sum(node.memory_bytes for node in self.nodes)
 
 
+@dataclass(slots=True)
+class Totals:
+    """Running sums: over a query's life (the ticker's), or over the reports of one run."""
+
+    rows_in: int = 0
+    rows_out: int = 0
+    null_key_rows: int = 0
+    late_rows: int = 0
+
+    def add(self, report: TickReport) -> None:
+        self.rows_in += report.rows_in
+        self.rows_out += report.rows_out
+        self.null_key_rows += report.null_key_rows
+        self.late_rows += report.late_rows
+
+
 class ReportPort(Protocol):
     """Where reports go."""
 

@@ -21,7 +21,6 @@ from pyspark.errors import PySparkException
 from engine import connectors, draining, ingest, lock
 from engine.adapt.desk import Desk, sit
 from engine.adapt.policy import Policy
-from engine.adapt.records import Records
 from engine.cluster import is_cluster
 from engine.errors import CheckpointError, SpillwayError
 from engine.explain import explain, jvm_gone
@@ -82,8 +81,7 @@ class QueryRun:
         self.adaptation = Policy()
         self.owed = CLEANUP
         self.report_path: Path | None = None
-        self.records: Records | None = None
-        self._desk: Desk | None = None
+        self.desk: Desk | None = None
         self.reserved_bytes = 0  # memory that other queries' budgets may still take
         self.failure: BaseException | None = None
         self.pacing = Pacing(self.plan, enabled=not once)
@@ -178,8 +176,7 @@ class QueryRun:
                 ticker = self._open(spark, log, places)
                 recover(ticker)
                 budgets = self.spec.budgets(self.plan.nodes)
-                self._desk = sit(ticker, self.adaptation, budgets, self.report_path)
-                self.records = self._desk.records
+                self.desk = sit(ticker, self.adaptation, budgets, self.report_path)
                 self._ticker, self._ready = ticker, time.perf_counter() - begun
                 with around or nullcontext():
                     self._run_ticks(spark, ticker)
@@ -187,8 +184,8 @@ class QueryRun:
             except (PySparkException, Py4JError, OSError) as error:
                 raise self.explained(error) from error
             finally:
-                if self._desk is not None:
-                    self._desk.close()
+                if self.desk is not None:
+                    self.desk.close()
                 self._ticker = None
                 folders.release(places)  # after a failure too: the checkpoint has it all
         return self._summary(ticker)
@@ -298,8 +295,8 @@ class QueryRun:
                 where=str(self.spec.checkpoint),
                 hint="Parts of the checkpoint were removed or mixed: restore it, or start with a new one.",
             )
-        assert self._desk is not None
-        self._desk.between(idle=False)
+        assert self.desk is not None
+        self.desk.between(idle=False)
         admissions = self.pacing.admissions(ticker.manifest, ticker.placements)
         report = ticker.tick(rows, batch, admissions)
         self.pacing.learn(report, ticker.manifest)
@@ -325,8 +322,8 @@ class QueryRun:
 
     def _between_ticks(self, ticker: Ticker) -> None:
         """What goes on without input."""
-        assert self._desk is not None
-        self._desk.between(idle=True)
+        assert self.desk is not None
+        self.desk.between(idle=True)
         if ticker.due():
             self._drain(ticker)
 
@@ -347,11 +344,11 @@ class QueryRun:
         stream.stop()
 
     def _drain_all(self, ticker: Ticker) -> None:
-        assert self._desk is not None
+        assert self.desk is not None
         while not self._asked():
-            if ticker.due() and not self._desk.running:  # a move may keep rows waiting
+            if ticker.due() and not self.desk.running:  # a move may keep rows waiting
                 self._drain(ticker)
-            elif not self._desk.finish_some(cleanup=self.owed == CLEANUP):
+            elif not self.desk.finish_some(cleanup=self.owed == CLEANUP):
                 break
         if text := ticker.waiting():
             self.warn(text)

@@ -1,4 +1,4 @@
-"""What stays the same from tick to tick of one run, and its running totals; a tick's routes from it."""
+"""What stays the same from tick to tick of one run; a tick's routes from it."""
 
 from __future__ import annotations
 
@@ -59,13 +59,3 @@ class Setup:
         busy = {placement[g] for g in admission.hold}
         writer = next((n for n in range(self.plan.nodes) if n not in busy), 0)
         return route_of(op, placement, self.tokens, admission.hold, writer, self.hash_mask)
-
-
-@dataclass(slots=True)
-class Totals:
-    """Counts over the query's life."""
-
-    rows_in: int = 0
-    rows_out: int = 0
-    null_key_rows: int = 0
-    late_rows: int = 0

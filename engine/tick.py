@@ -34,8 +34,8 @@ from engine.outcome import (
     staged_of,
     tick_report,
 )
-from engine.reports import ReportPort, TickReport
-from engine.setup import Setup, Totals
+from engine.reports import ReportPort, TickReport, Totals
+from engine.setup import Setup
 from engine.sinks import Sink
 from engine.stage import Stage, Standing
 from engine.state import hosts
@@ -244,7 +244,8 @@ class Ticker:
         """Run every stage; the reports of all of them come back together."""
         give(self.spark.sparkContext, brief, Path(self.setup.folders.durable).with_name("briefs"))
         found = (self._idle_stages if rows is None else rows).collect()
-        return outcome_of(self.setup.flow, [tuple(row) for row in found]).checked(brief)
+        flow = self.setup.flow
+        return outcome_of(flow, [tuple(row) for row in found]).checked(flow, brief)
 
     def brief(
         self,

@@ -70,7 +70,7 @@ def suspended(manifest: Manifest, op: Op) -> set[int]:
     if op.grouping is None:
         return set()
     runs = [r for place, some in manifest.disk.items() if place.operator == op.id for r in some]
-    return {g for run in runs for low, high in run.groups or () for g in range(low, high)}
+    return {g for run in runs for g in ranges.members(run.groups)}
 
 
 def _suspended(flow: Flow, manifest: Manifest, hold: Hold) -> bool:

@@ -13,21 +13,21 @@ import numpy as np
 from control.plans import Cleanup, Move, Part, Spill
 from control.snapshot import NO_LIMIT
 from engine.adapt import edits, moving
+from engine.adapt.edits import Edit
 from engine.adapt.progress import TICK, Course, Log, lighten, names
 from engine.adapt.side import Found, Job
 from engine.adapt.tasks import Copy, Merge, Merged
 from engine.brief import Settle
 from engine.flow import Flow, Op
 from engine.state import ranges
-from engine.state.model import Manifest, Place, Run, Runs
+from engine.state.model import Manifest, Run, Runs
 from engine.state.ranges import Ranges
 
 if TYPE_CHECKING:
     from engine.adapt.desk import Desk
 
-JOB_BYTES = (
-    256_000_000  # of state on disk that one cleanup job takes on; progress is kept in between
-)
+# Of state on disk that one cleanup job takes on; progress is kept in between.
+JOB_BYTES = 256_000_000
 
 
 def course(desk: Desk, log: Log, step: Move | Spill | Cleanup) -> Course:
@@ -46,16 +46,22 @@ def spill(desk: Desk, log: Log, step: Spill) -> Course:
         pass  # every segment was written when its tick committed
     with log.step("Commit"):
         before = desk.ticker.manifest
-        for op in ops:
-            edit = edits.seal(
-                desk.ticker.manifest, op, step.node, wanted[op.id], desk.generation(step.node)
-            )
-            desk.amend(edit, action=log.action.id)
+        seal(desk, [(op, wanted[op.id]) for op in ops], step.node, log.action.id)
         log.note(_grown(before, desk.ticker.manifest, step.node))
     with log.step("DropMemory"):
         had = desk.ticker.manifest.memory_bytes(step.node)
         yield from lighten(desk, [step.node])
         log.note(max(0, had - desk.ticker.manifest.memory_bytes(step.node)))
+
+
+def seal(desk: Desk, what: Sequence[tuple[Op, Ranges]], node: int, action: str) -> None:
+    """What groups have in memory becomes a generation on disk: one commit, whatever operators there are."""
+    whole = Edit()
+    for op, some in what:
+        whole = whole.beside(
+            edits.seal(desk.ticker.manifest, op, node, some, desk.generation(node))
+        )
+    desk.amend(whole, action=action)
 
 
 def _grown(before: Manifest, after: Manifest, node: int) -> int:
@@ -68,14 +74,10 @@ def cleanup(desk: Desk, log: Log, step: Cleanup) -> Course:
     ops = [op for op in desk.flow.ops if op.id in wanted]
     node = step.node
     with log.step("ChooseGroups"):
-        for op in ops:  # what has come since is one more generation: it owes too
-            if op.grouping is not None:
-                continue  # nothing comes: its input waits
-            mine = owing(desk.ticker.manifest, op, node, wanted[op.id])
-            desk.amend(
-                edits.seal(desk.ticker.manifest, op, node, mine, desk.generation(node)),
-                action=log.action.id,
-            )
+        # What has come since is one more generation: it owes too. Window functions' input waits instead.
+        joins = [op for op in ops if op.grouping is None]
+        due = [(op, owing(desk.ticker.manifest, op, node, wanted[op.id])) for op in joins]
+        seal(desk, due, node, log.action.id)
         yield from lighten(desk, [node])
     with log.step("ReadDisk"):
         batches = [
@@ -108,8 +110,8 @@ def all_owed(flow: Flow, manifest: Manifest, nodes: int) -> list[Cleanup]:
         steps = []
         for node in range(nodes):
             memory = np.zeros(op.groups, dtype=np.int64)
-            for side in range(len(op.sides)):
-                for run in manifest.runs.get(Place(op.id, node, side), ()):
+            for runs in manifest.at(op.id, node, len(op.sides)):
+                for run in runs:
                     memory += run.rows_of(op.groups)
             mine = ranges.mask(manifest.owing(op.id, node), op.groups)
             due = np.flatnonzero(mine & ((generations > 1) | (memory > 0)))
@@ -127,9 +129,8 @@ def owing(manifest: Manifest, op: Op, node: int, wanted: Ranges) -> Ranges:
 def portions(manifest: Manifest, op: Op, node: int, wanted: Ranges) -> list[Ranges]:
     """Groups in portions that one job takes on."""
     sizes = np.zeros(op.groups, dtype=np.int64)
-    for side in range(len(op.sides)):
-        for run in manifest.disk.get(Place(op.id, node, side), ()):
-            sizes += run.bytes_of(op.groups)
+    for _, run in _on_disk(manifest, op, node):
+        sizes += run.bytes_of(op.groups)
     chosen = np.flatnonzero(ranges.mask(wanted, op.groups) & (sizes > 0))
     portion = np.cumsum(sizes[chosen]) // JOB_BYTES
     return [ranges.of(chosen[portion == n].tolist()) for n in np.unique(portion)]
@@ -139,11 +140,10 @@ def merge(desk: Desk, op: Op, node: int, some: Ranges, action: str) -> Generator
     """One portion: a side job, then one commit with its results. The bytes that were read."""
     manifest = desk.ticker.manifest
     found: dict[str, list[list[Run]]] = {}
-    for side in range(len(op.sides)):
-        for run in manifest.disk.get(Place(op.id, node, side), ()):
-            mine = run.only(some, op.groups)
-            if mine is not None:
-                found.setdefault(run.generation, [[] for _ in op.sides])[side].append(mine)
+    for side, run in _on_disk(manifest, op, node):
+        mine = run.only(some, op.groups)
+        if mine is not None:
+            found.setdefault(run.generation, [[] for _ in op.sides])[side].append(mine)
     if len(found) < 2:
         return 0
     generations = tuple(tuple(tuple(runs) for runs in sides) for sides in found.values())
@@ -164,24 +164,22 @@ def back(desk: Desk, op: Op, node: int, wanted: Ranges, action: str) -> Course:
     """Groups of one generation come back to memory, as far as there is room."""
     if desk.ending and op.grouping is None:
         return
-    ends = {run.until for run in _on_disk(desk.ticker.manifest, op, node)}
+    ends = {run.until for _, run in _on_disk(desk.ticker.manifest, op, node)}
     for until in sorted(ends, key=lambda at: at or 0):
         yield from _back(desk, op, node, wanted, until, action)
 
 
-def _on_disk(manifest: Manifest, op: Op, node: int) -> list[Run]:
-    return [
-        run
-        for side in range(len(op.sides))
-        for run in manifest.disk.get(Place(op.id, node, side), ())
-    ]
+def _on_disk(manifest: Manifest, op: Op, node: int) -> list[tuple[int, Run]]:
+    """What is spilled of an operator on a node, with its side."""
+    spilled = manifest.disk_at(op.id, node, len(op.sides))
+    return [(side, run) for side, runs in enumerate(spilled) for run in runs]
 
 
 def _back(desk: Desk, op: Op, node: int, wanted: Ranges, until: int | None, action: str) -> Course:
     """Those groups whose results are out until the same time (joins know no such time)."""
     manifest = desk.ticker.manifest
     sizes = np.zeros(op.groups, dtype=np.int64)
-    for run in _on_disk(manifest, op, node):
+    for _, run in _on_disk(manifest, op, node):
         if run.until == until:
             sizes += run.bytes_of(op.groups)
     once = manifest.generations(op.id, op.groups) == 1
@@ -192,12 +190,11 @@ def _back(desk: Desk, op: Op, node: int, wanted: Ranges, until: int | None, acti
         return
     orders = [
         Copy(op.number, side, run, some)
-        for side in range(len(op.sides))
-        for run in manifest.disk.get(Place(op.id, node, side), ())
+        for side, run in _on_disk(manifest, op, node)
         if run.only(some, op.groups) is not None
     ]
     work = {node: tuple(orders)}
-    with desk.flying([(op.id, g) for low, high in some for g in range(low, high)]):
+    with desk.flying([(op.id, g) for g in ranges.members(some)]):
         found: Found = yield Job(work, names(work))
         runs: list[list[Run]] = [[] for _ in op.sides]
         for order, raw in zip(orders, found[node], strict=True):

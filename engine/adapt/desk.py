@@ -12,7 +12,7 @@ import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -106,8 +106,15 @@ class Desk:
     # -- what ticks respect ---------------------------------------------------------------------------
 
     def orders(self) -> Orders:
-        limits = limits_of(self.policy.local, self.budgets)
+        """For a tick: also when nodes spill by themselves, and what."""
+        local = self.policy.local
+        limits = limits_of(local, self.budgets)
         close = listed(limits, self.ticker.manifest)
+        order = victims_of(local, self.snapshot(), close, self.flow) if close else {}
+        return replace(self._asked(), limits=limits, victims=order)
+
+    def _asked(self) -> Orders:
+        """What running actions ask for."""
         hold, let_in = with_suspended(
             self.flow, self.ticker.manifest, self.hold, self.let_in, self.settle
         )
@@ -115,13 +122,11 @@ class Desk:
             hold,
             let_in,
             dict(self.frozen),
-            limits,
-            victims_of(self.policy.local, self.snapshot(), close, self.flow) if close else {},
-            dict(self.settle),
-            frozenset(
+            settle=dict(self.settle),
+            pins=frozenset(
                 f for run in self.running if isinstance(run.waits, Job) for f in run.waits.files
             ),
-            min((run.since for run in self.running), default=None),
+            since=min((run.since for run in self.running), default=None),
         )
 
     # -- the boundary ---------------------------------------------------------------------------------
@@ -129,7 +134,6 @@ class Desk:
     def between(self, *, idle: bool) -> None:
         """Take every action as far as it goes, then decide what is next. `idle`: no tick is about to begin."""
         now = self.now_s()
-        self.let_in = {}
         if self._overflows():
             raise self._too_much()
         self._all()
@@ -332,7 +336,7 @@ class Desk:
             {},
         )
         named_by = (action,) if action else ()
-        self.ticker.amend(outcome, edit.placement, {**edit.disk}, named_by, self.orders())
+        self.ticker.amend(outcome, edit.placement, {**edit.disk}, named_by, self._asked())
 
     # -- deciding -------------------------------------------------------------------------------------
 

@@ -27,6 +27,14 @@ class Edit:
     disk: Mapping[Place, Runs] = field(default_factory=dict)
     placement: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
 
+    def beside(self, other: Edit) -> Edit:
+        """Both in one commit; they are about different operators."""
+        return Edit(
+            {**self.changes, **other.changes},
+            {**self.disk, **other.disk},
+            {**self.placement, **other.placement},
+        )
+
 
 def after_tick(
     flow: Flow, manifest: Manifest, outcome: Outcome, orders: Orders

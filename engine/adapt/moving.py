@@ -29,7 +29,7 @@ def move(desk: Desk, log: Log, step: Move) -> Course:
         moving = _moving(desk, step)
         log.note(step.bytes)
     with log.step("PartitionsToMove"):
-        pairs = [(op.id, g) for op, some in moving for low, high in some for g in range(low, high)]
+        pairs = [(op.id, g) for op, some in moving for g in ranges.members(some)]
     with desk.flying(pairs):
         transfer = _Transfer(desk, step, moving)
         try:
@@ -90,7 +90,7 @@ class _Transfer:
     def __init__(self, desk: Desk, step: Move, moving: list[tuple[Op, Ranges]]) -> None:
         self.desk, self.step, self.moving = desk, step, moving
         self.copies: dict[tuple[int, int], dict[str, Run]] = {}
-        self._asked: list[tuple[Copy, str]] = []
+        self._asked: list[Copy] = []
 
     def jobs(self) -> Job | None:
         """Copies of what the receiver has not got yet; those runs stay as they are from now on."""
@@ -107,23 +107,23 @@ class _Transfer:
                 self.desk.frozen[place] = frozenset(have) | {
                     o.run.id for o in orders if (o.op, o.side) == (op.number, side)
                 }
-        self._asked = [(order, order.run.id) for order in orders]
+        self._asked = orders
         work = {self.step.target: tuple(orders)}
         return Job(work, names(work)) if orders else None
 
     def take(self, found: Found) -> int:
         """Note what the receiver made; how many bytes."""
         size = 0
-        for (order, id_), raw in zip(self._asked, found[self.step.target], strict=True):
+        for order, raw in zip(self._asked, found[self.step.target], strict=True):
             if raw is not None:
                 run = Run.unpack(raw)
-                self.copies[order.op, order.side][id_] = run
+                self.copies[order.op, order.side][order.run.id] = run
                 size += run.bytes
         return size
 
     def hold(self) -> None:
         for op, some in self.moving:
-            self.desk.hold[op.id] = frozenset(g for low, high in some for g in range(low, high))
+            self.desk.hold[op.id] = frozenset(ranges.members(some))
 
     def switch(self, action: str) -> None:
         """The commit: one version in which the groups have their new node, for all their operators."""
@@ -132,10 +132,11 @@ class _Transfer:
         for op, some in self.moving:
             copies = {side: self.copies.get((op.number, side), {}) for side in range(len(op.sides))}
             step = self.step
-            one = edits.switch(
-                manifest, op, some, step.source, step.target, copies, placements[op.id]
+            whole = whole.beside(
+                edits.switch(
+                    manifest, op, some, step.source, step.target, copies, placements[op.id]
+                )
             )
-            whole = Edit({**whole.changes, **one.changes}, {}, {**whole.placement, **one.placement})
         self.desk.amend(whole, action=action)
 
     def over(self) -> None:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from engine.brief import Overflow, Settle
 from engine.flow import Flow
+from engine.state import ranges
 from engine.state.model import Manifest, Place
 from engine.watermarks import suspended
 
@@ -58,7 +59,7 @@ def with_suspended(
     for op in flow.ops:
         if waiting := suspended(manifest, op):
             backs = [s.groups for (name, _), s in settle.items() if name == op.id]
-            back = {g for some in backs for low, high in some for g in range(low, high)}
+            back = {g for some in backs for g in ranges.members(some)}
             held[op.id] = held.get(op.id, frozenset()) | (waiting - back)
             free[op.id] = free.get(op.id, frozenset()) | back
     return held, free

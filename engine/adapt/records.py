@@ -141,6 +141,7 @@ class Records:
                     "bytes": a.bytes,
                     "seconds": _seconds(a),
                     "cpu_s": self.cpu_s.get(a.id, 0.0),
+                    "progress": self.progress.get(a.id),
                 }
                 for a in self.actions.values()
             ],

@@ -269,7 +269,8 @@ class _Merging:
             above = self.work.plan.flow.ops[self.op.target.op]
             tiers = hosts.here(self.work.plan.tiers[above.id])
             at, batch = self.op.target.side, files.sort_batch(concat(self.pending))
-            self.out.holds.append(files.hold(above, at, batch, tiers, self.work.fresh))
+            clock = Clock(above.sides[at].times)
+            self.out.holds.append(files.hold(above.id, at, batch, clock, tiers, self.work.fresh))
             self.pending = []
 
 

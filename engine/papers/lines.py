@@ -32,8 +32,6 @@ class Line:
     nodes: int = 1
     budget: int | None = None
     placement: Mapping[int, float] | None = None
-    feed: Feed | None = None  # instead of the figure's
-    hold: bool = False
 
 
 @dataclass
@@ -56,9 +54,6 @@ class Run:
         """Actions of a kind before the end of the input."""
         mine = [a for a in self.actions if a["course"] == course and a["state"] == "done"]
         return sum(a["by"] != "end of input" for a in mine)
-
-    def spilled_bytes(self) -> int:
-        return sum(a["bytes"] for a in self.actions if a["course"] == "spill")
 
     def as_json(self) -> dict[str, Any]:
         return {
@@ -98,22 +93,20 @@ class _Watch:
 
 def run_line(spark: SparkSession, line: Line, feed: Feed, under: Path) -> Run:
     """Run it, from nothing to the last owed result."""
-    given = line.feed or feed
-    folder = given.make(under)
+    folder = feed.make(under)
     place = under / "run"
     shutil.rmtree(place, ignore_errors=True)
     extra = f"memory_per_node = {line.budget}\n" if line.budget else ""
     if line.placement:
         shares = ", ".join(f"{node} = {share}" for node, share in line.placement.items())
         extra += f"placement = {{ {shares} }}\n"
-    spec = read_query(query_file(folder, place, given, line.nodes, extra))
+    spec = read_query(query_file(folder, place, feed, line.nodes, extra))
     found = Run(line)
     watch = _Watch(found)
     query = QueryRun(spec, Settings.load({}), [watch], once=True)
     query.adaptation = Policy(
         policy_from(dict(line.policy), line.name),
         interval_s=0.0,
-        hold=line.hold,
         minute_s=MINUTE_S,
         patient=True,
     )
@@ -128,8 +121,9 @@ def run_line(spark: SparkSession, line: Line, feed: Feed, under: Path) -> Run:
 
 def _account(query: QueryRun, found: Run, watch: _Watch) -> None:
     """What actions and the last clean-up cost."""
-    assert query.records is not None
-    found.actions = query.records.as_json()["actions"]
+    assert query.desk is not None
+    records = query.desk.records
+    found.actions = records.as_json()["actions"]
     found.rows = watch.total
     found.cleanup_rows = watch.total - (found.results[-1] if found.results else 0)
     last = [a for a in found.actions if a["by"] == "end of input"]
@@ -138,5 +132,5 @@ def _account(query: QueryRun, found: Run, watch: _Watch) -> None:
     by_node: dict[int, float] = {}
     for action in last:
         node = action["step"]["node"]
-        by_node[node] = by_node.get(node, 0.0) + query.records.cpu_s.get(action["id"], 0.0)
+        by_node[node] = by_node.get(node, 0.0) + records.cpu_s.get(action["id"], 0.0)
     found.cleanup_cpu_s = [by_node[node] for node in sorted(by_node)]

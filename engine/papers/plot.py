@@ -11,8 +11,10 @@ LEFT, RIGHT, TOP, BOTTOM = 64, 190, 34, 40
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")
 
 
-def svg(title: str, series: Mapping[str, Sequence[float]], x: str, y: str) -> str:
-    """One line for each series, by minute."""
+def svg(
+    title: str, series: Mapping[str, Sequence[float]], x: str, y: str, *, first: int = 1
+) -> str:
+    """One line for each series; `first` is what the first point is called."""
     most = max((max(values) for values in series.values() if values), default=1.0) or 1.0
     longest = max((len(values) for values in series.values()), default=1)
     step = _step(most)
@@ -35,7 +37,7 @@ def svg(title: str, series: Mapping[str, Sequence[float]], x: str, y: str) -> st
         )
         parts.append(_text(LEFT - 8, height + 4, _short(n * step), "end"))
     parts += [
-        _text(at(index, 0)[0], HEIGHT - BOTTOM + 18, str(index + 1), "middle")
+        _text(at(index, 0)[0], HEIGHT - BOTTOM + 18, str(index + first), "middle")
         for index in range(0, longest, max(1, longest // 8))
     ]
     parts.append(_text((LEFT + WIDTH - RIGHT) / 2, HEIGHT - 6, x, "middle"))

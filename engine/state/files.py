@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
-from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -311,32 +310,16 @@ def written(batch: pa.RecordBatch, tiers: Tiers, fresh: Fresh, clock: Clock) -> 
     return (_run(batch, segments, segments, clock.of(batch), tiers, fresh),)
 
 
-class Held(Protocol):
-    """What has to be known of the operator whose rows wait."""
-
-    @property
-    def id(self) -> str: ...
-    @property
-    def groups(self) -> int: ...
-    @property
-    def sides(self) -> Sequence[Timed]: ...
-
-
-class Timed(Protocol):
-    """One of its inputs."""
-
-    @property
-    def times(self) -> tuple[str, ...]: ...
-
-
-def hold(op: Held, side: int, batch: pa.RecordBatch, tiers: Tiers, fresh: Fresh) -> Hold:
+def hold(
+    operator: str, side: int, batch: pa.RecordBatch, clock: Clock, tiers: Tiers, fresh: Fresh
+) -> Hold:
     """Write sorted rows that have to wait into the hold buffer."""
     whole = replace(tiers, segment_bytes_max=1 << 40)
     (segment,) = write_run(batch, whole, fresh, [tiers.durable])
-    counts = np.diff(group_offsets(hashes(batch), op.groups))
+    counts = np.diff(group_offsets(hashes(batch), tiers.groups))
     at = np.flatnonzero(counts)
-    times = Clock(op.sides[side].times).of(batch)
-    return Hold(op.id, side, segment, tuple(at.tolist()), tuple(counts[at].tolist()), times)
+    groups, rows = tuple(at.tolist()), tuple(counts[at].tolist())
+    return Hold(operator, side, segment, groups, rows, clock.of(batch))
 
 
 def hull(times: Sequence[Times]) -> Times:

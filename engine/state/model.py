@@ -221,6 +221,10 @@ class Manifest:
         """The runs of each of the operator's inputs on one node, oldest first."""
         return tuple(self.runs.get(Place(operator, node, i), ()) for i in range(inputs))
 
+    def disk_at(self, operator: str, node: int, inputs: int) -> tuple[Runs, ...]:
+        """What is spilled of each of the operator's inputs on one node, oldest generation first."""
+        return tuple(self.disk.get(Place(operator, node, i), ()) for i in range(inputs))
+
     def without(self, expired: Mapping[Place, Mapping[str, Ranges]]) -> Manifest:
         """The same version, but for these runs, which no row to come can join. Groups that still owe
         results keep their rows: the ranges name them."""
@@ -339,7 +343,7 @@ class Manifest:
             if (place.operator, place.node) == (operator, node)
             for run in runs
         ]
-        return ranges.of(g for mine in some for low, high in mine or () for g in range(low, high))
+        return ranges.of(g for mine in some for g in ranges.members(mine))
 
     def pack(self) -> dict[str, Any]:
         return {

@@ -22,6 +22,11 @@ def of(groups: Iterable[int]) -> Ranges:
     return tuple(out)
 
 
+def members(ranges: Ranges | None) -> list[int]:
+    """The groups of a set that is not all."""
+    return [group for low, high in ranges or () for group in range(low, high)]
+
+
 def mask(ranges: Ranges | None, groups: int) -> Bools:
     """For each group whether it is in the set."""
     if ranges is None:

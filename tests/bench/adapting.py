@@ -20,10 +20,10 @@ from typing import Any
 import numpy as np
 import psutil
 
+from engine.papers.plot import svg
 from tests.bench.data import BENCH_DIR, ROOT, inputs
 from tests.bench.figures import spread
 from tests.bench.parts import feed, query
-from tests.bench.plot import svg
 from tests.bench.report import machine
 from tests.bench.sides import Bench, forget, query_file, supervised
 from tests.bench.workloads import WORKLOADS
@@ -264,11 +264,11 @@ def main(arguments: list[str]) -> int:
     text = page(some, tight, took)
     (folder / "adapting.md").write_text(text)
     memory = {
-        f"{name}, node {n}": [row[n] / 1e6 for row in tight[0][key]]
+        f"{name}, node {n}": [float(row[n]) for row in tight[0][key]]
         for name, key in (("all memory", "all"), ("a third", "memory"))
         for n in range(2)
     }
-    (folder / "adapting.svg").write_text(svg("MB of state in memory, by tick", memory, unit=""))
+    (folder / "adapting.svg").write_text(svg("W1", memory, "tick", "bytes of state in memory"))
     raw = {"moves": some, "third": tight, "decisions": took}
     (folder / "adapting.json").write_text(json.dumps(raw, indent=1) + "\n")
     forget(scratch)

@@ -12,9 +12,9 @@ from typing import Any
 
 import psutil
 
+from engine.papers.plot import svg
 from tests.bench.data import ROOT
 from tests.bench.figures import memory_bytes, spread, verdicts
-from tests.bench.plot import svg
 from tests.bench.rounds import Measured
 from tests.bench.sides import SLOTS, Run
 
@@ -168,7 +168,8 @@ def plot(measured: Measured) -> str:
         for (side, trigger), runs in sorted(measured.runs.items())
         if trigger and len(runs[0].ticks_s) > 1
     }
-    return svg(f"{measured.workload.name}: seconds per tick (fpt = files per trigger)", series)
+    title = f"{measured.workload.name} (fpt = files per trigger)"
+    return svg(title, series, "tick", "seconds of a tick", first=2)
 
 
 def raw(measured: Measured, about: dict[str, Any]) -> str:

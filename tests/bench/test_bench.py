@@ -10,10 +10,10 @@ from pathlib import Path
 import duckdb
 import pytest
 
+from engine.papers.plot import svg
 from tests.bench.data import inputs, rows_per_tick
 from tests.bench.exact import difference
 from tests.bench.figures import growth, ratios, verdicts
-from tests.bench.plot import svg
 from tests.bench.recovery import Recovery, page, verdict
 from tests.bench.report import write
 from tests.bench.rounds import Measured
@@ -142,7 +142,7 @@ def test_page_shows_a_missed_bar(tmp_path: Path) -> None:
 
 
 def test_plot_is_well_formed() -> None:
-    root = ET.fromstring(svg("a < b", {"one": [1.0, 2.0], "none": [], "two": [0.0]}))
+    root = ET.fromstring(svg("a < b", {"one": [1.0, 2.0], "none": [], "two": [0.0]}, "x", "y"))
     assert len(root.findall("{http://www.w3.org/2000/svg}polyline")) == 3
 
 

@@ -122,6 +122,19 @@ def strike(case: Case, rng: random.Random, kills: int) -> None:
         end(process)
 
 
+def rounds_of_kills(
+    root: Path, make: Callable[[Path, int], Case], finish: Callable[[Case], None], rounds: int = 20
+) -> None:
+    """Another query each round, killed five times, then let end and checked."""
+    seed = int(os.environ.get("CHAOS_SEED", random.randrange(10**6)))
+    print(f"CHAOS_SEED={seed}")
+    for round_ in range(rounds):
+        (folder := root / str(round_)).mkdir()
+        case = make(folder, seed + round_)
+        strike(case, random.Random(seed + round_), kills=5)
+        finish(case)
+
+
 def wait_for(process: subprocess.Popen[str], commits: Path, rng: random.Random) -> None:
     """Some instant after the session has come up: a number of commits later, and then a little more."""
     have = len(list(commits.glob("commit-*"))) if commits.exists() else 0

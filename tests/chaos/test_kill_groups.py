@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import random
 import signal
 from pathlib import Path
 
 import pytest
 
-from tests.chaos.test_kill import end, start, strike
+from tests.chaos.test_kill import end, rounds_of_kills, start
 from tests.engine.oracle import Case
 from tests.engine.test_group_by import FINAL, ONE, feed, one, same
 
@@ -47,10 +45,4 @@ def test_killed_anywhere(tmp_path: Path, point: str, version: int) -> None:
 
 @pytest.mark.long
 def test_killed_at_random_instants_for_long(tmp_path: Path) -> None:
-    seed = int(os.environ.get("CHAOS_SEED", random.randrange(10**6)))
-    print(f"CHAOS_SEED={seed}")
-    for round_ in range(20):
-        (root := tmp_path / str(round_)).mkdir()
-        case = make(root, seed + round_)
-        strike(case, random.Random(seed + round_), kills=5)
-        finished(case)
+    rounds_of_kills(tmp_path, make, finished)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import random
 import signal
 from pathlib import Path
 
 import pytest
 
-from tests.chaos.test_kill import end, finish, start, strike
+from tests.chaos.test_kill import end, finish, rounds_of_kills, start
 from tests.engine.chains import ALL, accepted, chain, feed_chain, near
 from tests.engine.oracle import Case
 
@@ -60,10 +59,7 @@ def test_a_killed_worker_costs_a_retry_and_no_row(tmp_path: Path) -> None:
 
 @pytest.mark.long
 def test_killed_at_random_instants_for_long(tmp_path: Path) -> None:
-    seed = int(os.environ.get("CHAOS_SEED", random.randrange(10**6)))
-    print(f"CHAOS_SEED={seed}")
-    for round_ in range(20):
-        (root := tmp_path / str(round_)).mkdir()
-        case = make(root, seed + round_, random.Random(seed + round_).choice(["", "(a (b (c d)))"]))
-        strike(case, random.Random(seed + round_), kills=5)
-        finish(case, lambda case=case: wanted(case))
+    def some_order(root: Path, seed: int) -> Case:
+        return make(root, seed, random.Random(seed).choice(["", "(a (b (c d)))"]))
+
+    rounds_of_kills(tmp_path, some_order, lambda case: finish(case, lambda: wanted(case)))
