@@ -309,10 +309,8 @@ class Ticker:
         }
         delays = self.setup.delays_us()
         promised = {alias: mark + delays[alias] for alias, mark in marks.items()}
-        seen = {
-            **self.manifest.seen,
-            **promised,
-        }  # a promise made for an idle input is kept after a restart
+        # A promise made for an idle input is kept after a restart.
+        seen = {**self.manifest.seen, **promised}
         for alias, stamp in outcome.seen.items():
             seen[alias] = max(stamp, seen.get(alias, stamp))
         commit = Commit(

@@ -10,15 +10,14 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Future
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from control import actions, arbiter
-from control.actions import Action
-from control.arbiter import Refusal, Running
+from control import arbiter
+from control.actions import Action, State
+from control.arbiter import Refusal
 from control.plans import Plan, SetBudget, Spill, Step
 from control.requests import Request, plan_for
 from control.snapshot import NO_LIMIT, ClusterSnapshot, History
@@ -28,12 +27,13 @@ from engine.adapt.limits import limits_of, listed, victims_of
 from engine.adapt.orders import Orders, with_suspended
 from engine.adapt.picture import Rounds, snapshot
 from engine.adapt.policy import Policy
-from engine.adapt.progress import Course, Log, Tick
+from engine.adapt.progress import Log
 from engine.adapt.records import Records
-from engine.adapt.side import Found, Job, SideJobs
+from engine.adapt.running import Running, Runs
+from engine.adapt.side import SideJobs
 from engine.adapt.tasks import Merged
 from engine.brief import Settle
-from engine.errors import SpillwayError, StateError
+from engine.errors import StateError
 from engine.flow import Flow
 from engine.outcome import Outcome
 from engine.sinks.staged import final_name
@@ -42,26 +42,6 @@ from engine.state.model import Place
 
 if TYPE_CHECKING:
     from engine.tick import Ticker
-
-
-class Cancelled(Exception):
-    """Somebody asked for an action's end before its commit."""
-
-
-@dataclass
-class _Running:
-    """An action on its way, and what it waits for."""
-
-    log: Log
-    course: Course
-    since: int
-    waits: Job | Tick | None = None
-    future: Future[Found] | None = None
-    ticks: int = 0
-
-    @property
-    def action(self) -> Action:
-        return self.log.action
 
 
 class Desk:
@@ -83,17 +63,20 @@ class Desk:
         self.let_in: dict[str, frozenset[int]] = {}
         self.frozen: dict[Place, frozenset[str]] = {}
         self.settle: dict[tuple[str, int], Settle] = {}
-        self.running: list[_Running] = []
         self.ending = False
         self._flying: set[tuple[str, int]] = set()
-        self._ticks = 0
         self._decided_s = self._moved_s = self._last_s = 0.0
         self._version_s = 1.0
         self._forced = 0
         self._rounds = Rounds()
-        self._side = side(ticker)
+        self._runs = Runs(side(ticker), lambda: self.wall_s(), self._over)
         self._rounds.begin(ticker, clock())
         ticker.orders, ticker.noticed = self.orders, self._noticed
+
+    @property
+    def running(self) -> list[Running]:
+        """The actions on their way."""
+        return self._runs.now
 
     @property
     def flow(self) -> Flow:
@@ -123,10 +106,8 @@ class Desk:
             let_in,
             dict(self.frozen),
             settle=dict(self.settle),
-            pins=frozenset(
-                f for run in self.running if isinstance(run.waits, Job) for f in run.waits.files
-            ),
-            since=min((run.since for run in self.running), default=None),
+            pins=self._runs.files,
+            since=self._runs.since,
         )
 
     # -- the boundary ---------------------------------------------------------------------------------
@@ -136,24 +117,15 @@ class Desk:
         now = self.now_s()
         if self._overflows():
             raise self._too_much()
-        self._all()
-        if idle and any(isinstance(run.waits, Tick) for run in self.running):
+        self._runs.advance()
+        if idle and self._runs.waits_for_tick:
             self.ticker.tick(None, None, {})
-            self._all()
+            self._runs.advance()
         if not self.ending:
             self._decide(now)
-        while self.policy.patient and any(run.future for run in self.running):
-            self._wait()
-            self._all()
-
-    def _all(self) -> None:
-        for run in list(self.running):
-            self._advance(run)
-
-    def _wait(self) -> None:
-        for run in self.running:
-            if run.future is not None:
-                run.future.exception()
+        while self.policy.patient and self._runs.waits_for_job:
+            self._runs.wait()
+            self._runs.advance()
 
     def finish_some(self, *, cleanup: bool) -> bool:
         """At the end of the input: let what runs come to its end, then, if asked, some of what is owed come
@@ -170,14 +142,12 @@ class Desk:
 
     def _through(self) -> None:
         while self.running:
-            self._wait()
+            self._runs.wait()
             self.between(idle=True)
 
     def close(self) -> None:
         """Give up what runs; nothing is half done, as nothing counts before its commit."""
-        for run in list(self.running):
-            self._throw(run, Cancelled("the query stops"))
-        self._side.close()
+        self._runs.give_up("the query stops")
         self.records.write()
 
     # -- actions --------------------------------------------------------------------------------------
@@ -194,7 +164,7 @@ class Desk:
 
     def submit(self, plan: Plan, by: str, now: ClusterSnapshot) -> list[Action]:
         """Judge a plan and begin it."""
-        held = [Running(r.action.id, now.query, r.action.step) for r in self.running]
+        held = [arbiter.Running(r.action.id, now.query, r.action.step) for r in self.running]
         verdict = arbiter.judge(plan, now, held, self.policy.limits)
         if not verdict.accepted:
             self.records.refused(by, plan, verdict.refusals, self.now_s())
@@ -215,76 +185,15 @@ class Desk:
             self.keep(log.action)
             return log.action
         made = courses.course(self, log, step)
-        run = _Running(log, made, self.ticker.manifest.version + 1)
-        self.running.append(run)
-        self._resume(run, None)
-        return run.action
+        return self._runs.begin(log, made, self.ticker.manifest.version + 1)
 
     def cancel(self, name: str) -> str:
         """End an action before its commit; why not, if it cannot be."""
-        for run in self.running:
-            if run.action.id == name or name in ("", "last"):
-                if not run.action.cancellable:
-                    return f"action {run.action.id} has been committed"
-                self._throw(run, Cancelled("cancelled"))
-                return ""
-        return f"no action {name} is running"
+        return self._runs.cancel(name)
 
-    def _advance(self, run: _Running) -> None:
-        if isinstance(run.waits, Tick):
-            if self._ticks > run.ticks:
-                self._resume(run, None)
-        elif run.future is not None and run.future.done():
-            error = run.future.exception()
-            if error is not None:
-                self._throw(run, error)
-            else:
-                self._resume(run, run.future.result())
-
-    def _resume(self, run: _Running, value: Found | None) -> None:
-        run.waits, run.future = None, None
-        try:
-            self._waiting(run, run.course.send(value) if value is not None else next(run.course))
-        except StopIteration:
-            self._finished(run)
-        except SpillwayError as error:
-            self._failed(run, error)
-
-    def _waiting(self, run: _Running, asked: Job | Tick) -> None:
-        run.waits, run.ticks = asked, self._ticks
-        if isinstance(asked, Job):
-            run.future = self._side.start(asked)
-
-    def _throw(self, run: _Running, error: BaseException) -> None:
-        try:
-            run.course.throw(error)
-        except StopIteration:
-            self._finished(run)
-        except Cancelled as found:
-            if not run.action.cancellable:
-                return self._failed(run, found)
-            run.log.action = run.action.cancel(self.wall_s(), str(error))
-            self._over(run)
-        except Exception as found:  # noqa: BLE001 whatever a job ended with: Spark's, Python's, ours
-            self._failed(run, found)
-
-    def _failed(self, run: _Running, error: Exception) -> None:
-        """Before the commit state is as it was; after it, what is left undone is only a matter of tidiness."""
-        text = str(error).splitlines()[0] if str(error) else type(error).__name__
-        if run.action.committed:
-            run.log.action = actions.rolled(run.action, True, self.wall_s())
-        else:
-            run.log.action = run.action.fail(self.wall_s(), f"{text}; state unchanged")
-        self._over(run)
-
-    def _finished(self, run: _Running) -> None:
-        run.log.action = run.action.finish(self.wall_s())
-        self._moved_s = self.now_s()
-        self._over(run)
-
-    def _over(self, run: _Running) -> None:
-        if run in self.running:
-            self.running.remove(run)
+    def _over(self, run: Running) -> None:
+        if run.action.state is State.DONE:
+            self._moved_s = self.now_s()
         self.keep(run.action)
 
     # -- what courses use -----------------------------------------------------------------------------
@@ -370,7 +279,7 @@ class Desk:
     def _noticed(self, outcome: Outcome, commit: Commit) -> None:
         """After every tick: nodes may have spilled by themselves."""
         now = self.now_s()
-        self._ticks += 1
+        self._runs.ticks += 1
         self.settle.clear()  # done, once: another tick may begin before the next boundary
         self.let_in = {}
         if self._last_s:

@@ -72,10 +72,11 @@ class Case:
 
     def feed(self, stream: str, number: int, table: pa.Table) -> None:
         path = self.root / "data" / stream / f"{number:03d}.parquet"
-        pq.write_table(table, path.with_suffix(".tmp"))
+        part = path.with_name(f".{path.name}.tmp")  # a name that Spark does not list
+        pq.write_table(table, part)
         moment = 1_700_000_000 + number  # Spark takes the oldest first
-        os.utime(path.with_suffix(".tmp"), (moment, moment))
-        os.rename(path.with_suffix(".tmp"), path)
+        os.utime(part, (moment, moment))
+        os.rename(part, path)
 
     def run(
         self,

@@ -96,8 +96,8 @@ class Doomed:
             left = list((local.root / "cp" / "actions").glob("*.json"))
             assert not left, "every action of the earlier life is over"
             self.desk = Desk(local.ticker, policy, {}, records, local.clock, LocalSide)
-            assert isinstance(self.desk._side, LocalSide)
-            self.desk._side.eager = True
+            assert isinstance(self.desk._runs.side, LocalSide)
+            self.desk._runs.side.eager = True
         return self.desk
 
 

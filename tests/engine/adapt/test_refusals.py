@@ -43,8 +43,8 @@ def desk() -> Iterator[Desk]:
 
 
 def side(desk: Desk) -> LocalSide:
-    assert isinstance(desk._side, LocalSide)
-    return desk._side
+    assert isinstance(desk._runs.side, LocalSide)
+    return desk._runs.side
 
 
 @pytest.mark.parametrize(

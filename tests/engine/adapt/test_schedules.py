@@ -81,8 +81,8 @@ class Dice:
 
     @property
     def _side(self) -> LocalSide:
-        assert self.desk is not None and isinstance(self.desk._side, LocalSide)
-        return self.desk._side
+        assert self.desk is not None and isinstance(self.desk._runs.side, LocalSide)
+        return self.desk._runs.side
 
     def _count(self) -> None:
         if self.desk is not None:

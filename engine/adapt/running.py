@@ -1,0 +1,153 @@
+"""Actions on their way: each a course that waits for a side job or for a tick, and what its end is called.
+
+The desk calls these at the boundaries between ticks; what an action does is in courses.py and moving.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import Future
+from dataclasses import dataclass
+
+from control import actions
+from control.actions import Action
+from engine.adapt.progress import Course, Log, Tick
+from engine.adapt.side import Found, Job, SideJobs
+from engine.errors import SpillwayError
+
+
+class Cancelled(Exception):
+    """Somebody asked for an action's end before its commit."""
+
+
+@dataclass
+class Running:
+    """An action on its way, and what it waits for."""
+
+    log: Log
+    course: Course
+    since: int
+    waits: Job | Tick | None = None
+    future: Future[Found] | None = None
+    ticks: int = 0
+
+    @property
+    def action(self) -> Action:
+        return self.log.action
+
+
+class Runs:
+    """All actions of one desk that are on their way. `over` hears of each that has ended."""
+
+    def __init__(
+        self, side: SideJobs, wall_s: Callable[[], float], over: Callable[[Running], None]
+    ) -> None:
+        self.side, self.wall_s, self._over = side, wall_s, over
+        self.now: list[Running] = []
+        self.ticks = 0  # there have been
+
+    @property
+    def waits_for_tick(self) -> bool:
+        return any(isinstance(run.waits, Tick) for run in self.now)
+
+    @property
+    def waits_for_job(self) -> bool:
+        return any(run.future for run in self.now)
+
+    @property
+    def files(self) -> frozenset[str]:
+        """What side jobs read."""
+        return frozenset(f for r in self.now if isinstance(r.waits, Job) for f in r.waits.files)
+
+    @property
+    def since(self) -> int | None:
+        """The version that the oldest began with."""
+        return min((run.since for run in self.now), default=None)
+
+    def begin(self, log: Log, course: Course, since: int) -> Action:
+        run = Running(log, course, since)
+        self.now.append(run)
+        self._resume(run, None)
+        return run.action
+
+    def advance(self) -> None:
+        """Everything as far as it goes."""
+        for run in list(self.now):
+            self._advance(run)
+
+    def wait(self) -> None:
+        """For the side jobs that run now, whatever they come to."""
+        for run in self.now:
+            if run.future is not None:
+                run.future.exception()
+
+    def cancel(self, name: str) -> str:
+        """End an action before its commit; why not, if it cannot be."""
+        for run in self.now:
+            if run.action.id == name or name in ("", "last"):
+                if not run.action.cancellable:
+                    return f"action {run.action.id} has been committed"
+                self._throw(run, Cancelled("cancelled"))
+                return ""
+        return f"no action {name} is running"
+
+    def give_up(self, why: str) -> None:
+        for run in list(self.now):
+            self._throw(run, Cancelled(why))
+        self.side.close()
+
+    def _advance(self, run: Running) -> None:
+        if isinstance(run.waits, Tick):
+            if self.ticks > run.ticks:
+                self._resume(run, None)
+        elif run.future is not None and run.future.done():
+            error = run.future.exception()
+            if error is not None:
+                self._throw(run, error)
+            else:
+                self._resume(run, run.future.result())
+
+    def _resume(self, run: Running, value: Found | None) -> None:
+        run.waits, run.future = None, None
+        try:
+            self._waiting(run, run.course.send(value) if value is not None else next(run.course))
+        except StopIteration:
+            self._finished(run)
+        except SpillwayError as error:
+            self._failed(run, error)
+
+    def _waiting(self, run: Running, asked: Job | Tick) -> None:
+        run.waits, run.ticks = asked, self.ticks
+        if isinstance(asked, Job):
+            run.future = self.side.start(asked)
+
+    def _throw(self, run: Running, error: BaseException) -> None:
+        try:
+            run.course.throw(error)
+        except StopIteration:
+            self._finished(run)
+        except Cancelled as found:
+            if not run.action.cancellable:
+                return self._failed(run, found)
+            run.log.action = run.action.cancel(self.wall_s(), str(error))
+            self._end(run)
+        except Exception as found:  # noqa: BLE001 whatever a job ended with: Spark's, Python's, ours
+            self._failed(run, found)
+
+    def _failed(self, run: Running, error: Exception) -> None:
+        """Before the commit state is as it was; after it, what is left undone is only a matter of tidiness."""
+        text = str(error).splitlines()[0] if str(error) else type(error).__name__
+        if run.action.committed:
+            run.log.action = actions.rolled(run.action, True, self.wall_s())
+        else:
+            run.log.action = run.action.fail(self.wall_s(), f"{text}; state unchanged")
+        self._end(run)
+
+    def _finished(self, run: Running) -> None:
+        run.log.action = run.action.finish(self.wall_s())
+        self._end(run)
+
+    def _end(self, run: Running) -> None:
+        if run in self.now:
+            self.now.remove(run)
+        self._over(run)
