@@ -56,6 +56,10 @@ class Why(StrEnum):
     DAILY_BYTES = "daily_bytes"
     PERCENT_OUT_OF_RANGE = "percent_out_of_range"
     BUDGET_TOO_SMALL = "budget_too_small"
+    NOTHING_TO_UNDO = "nothing_to_undo"
+    NO_PICTURE = "no_picture"
+    DAILY_PAUSE = "daily_pause"
+    NODE_DRAINED = "node_drained"
 
 
 @dataclass(frozen=True, slots=True)

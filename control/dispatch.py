@@ -1,110 +1,120 @@
-"""The one dispatcher: buttons, API, CLI and rules build the same command; it validates, authorises, audits,
-then acts. What is the engine's to do becomes a durable command row; the rest is done in the store at once.
+"""The one dispatcher: buttons, API, CLI and rules build the same command; it validates, authorises, acts and
+audits. What is the engine's to do becomes a durable command row; the rest is done in the store at once.
 """
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from enum import StrEnum
-from typing import Any
 
-from control.people import Actor, Role
+from control.errors import ControlError, StoreConflict, StoreError
+from control.handling import people, plans, queries, rules, upkeep
+from control.handling.base import Handler, Ports
+from control.kinds import KINDS, Answer, Asked, Json, Kind, Status, wrong
+from control.people import Actor, AuditLine
 from control.plans import Plan
 from control.ports import Store
 
-Json = Mapping[str, Any]
-
-
-class Status(StrEnum):
-    """What became of a command at the dispatcher; the engine's own verdict comes later, in the row."""
-
-    ACCEPTED = "accepted"
-    INVALID = "invalid"  # the body is not as it should be
-    MISSING = "missing"  # no such query, proposal, action, rule, …
-    FORBIDDEN = "forbidden"  # the role does not cover it
-    REFUSED = "refused"  # stale, over budget, on hold, refused by the arbiter: `refusals` say why
-    CONFLICT = "conflict"  # the name is taken, somebody was faster
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """To whoever asked. `id`: of the command row, proposal, rule, token … that came of it."""
-
-    status: Status
-    text: str = ""
-    id: str = ""
-    body: Json = field(default_factory=dict)
-    refusals: tuple[Json, ...] = ()  # {"why", "text", "found", "limit"}
-
-    @property
-    def accepted(self) -> bool:
-        return self.status is Status.ACCEPTED
-
-
-@dataclass(frozen=True, slots=True)
-class Kind:
-    """One kind of command: the least role, and what it needs in its body."""
-
-    role: Role
-    help: str
-    needs: tuple[str, ...] = ()
-    may: tuple[str, ...] = ()
-    query: bool = False  # it is about a registered query
-    automatic: bool = False  # rules may do it
-
-
-V, O, A = Role.VIEWER, Role.OPERATOR, Role.ADMIN  # noqa: E741
-KINDS: Mapping[str, Kind] = {
-    "propose": Kind(O, "a spill, clean-up, move or budget, with its preview", ("do", "node"),
-                    ("to", "operator", "groups", "percent", "bytes"), query=True, automatic=True),
-    "propose.steps": Kind(O, "several steps as one proposal", ("steps",), (), query=True, automatic=True),
-    "apply": Kind(O, "carry out a proposal exactly as previewed", ("proposal",), ("override",), automatic=True),
-    "dismiss": Kind(O, "drop a proposal", ("proposal",)),
-    "cancel": Kind(O, "end an action before its commit", ("action",)),
-    "undo": Kind(O, "a proposal that takes an action back", ("action",)),
-    "hold": Kind(O, "no new automatic actions, for two hours", (), ("seconds",)),
-    "release": Kind(O, "end the hold"),
-    "drain": Kind(O, "a proposal that moves everything off a node", ("node",), (), query=True),
-    "nodes": Kind(A, "another number of nodes; the query starts again", ("nodes",), (), query=True),
-    "query.register": Kind(A, "take in a query file", ("text",), ("nodes", "start")),
-    "query.unregister": Kind(A, "forget a stopped query; its state stays", query=True),
-    "query.start": Kind(O, "start it", query=True),
-    "query.stop": Kind(O, "end it after the running tick", query=True),
-    "query.pause": Kind(O, "halt it, state stays in memory", query=True),
-    "query.resume": Kind(O, "go on after a pause", query=True),
-    "workload": Kind(O, "change a generated stream of a demo query", (), ("stream", "options", "slow"), query=True),
-    "budget.daily": Kind(A, "bytes and pause that 24 hours may take", (), ("bytes", "pause_s")),
-    "rule.save": Kind(O, "add or change a rule (TOML)", ("text",)),
-    "rule.mode": Kind(O, "off, propose or auto (auto: admins)", ("rule", "mode")),
-    "rule.drop": Kind(O, "remove a rule", ("rule",)),
-    "alert.acknowledge": Kind(O, "note that somebody looks after it", ("alert",)),
-    "alert.silence": Kind(O, "not heard of for a time", ("alert", "seconds")),
-    "user.add": Kind(A, "a new user", ("name", "role", "password_hash")),
-    "user.role": Kind(A, "another role", ("name", "role")),
-    "user.disable": Kind(A, "end sessions, refuse sign-in", ("name",)),
-    "user.enable": Kind(A, "let sign in again", ("name",)),
-    "user.password": Kind(A, "a new password; ends sessions", ("name", "password_hash")),
-    "user.unlock": Kind(A, "forget wrong passwords", ("name",)),
-    "token.add": Kind(V, "an API token of one's own", ("name", "sha256", "scope"), ("expires_s",)),
-    "token.revoke": Kind(V, "end a token of one's own", ("token",)),
-    "webhook.add": Kind(A, "events to an address", ("url", "events")),
-    "webhook.drop": Kind(A, "no more events", ("webhook",)),
-}  # fmt: skip
+HANDLERS: Mapping[str, Handler] = {
+    **plans.HANDLERS,
+    **queries.HANDLERS,
+    **rules.HANDLERS,
+    **people.HANDLERS,
+    **upkeep.HANDLERS,
+}
+assert set(HANDLERS) == set(KINDS)
+DETAIL_MAX = 500
+# Not repeated in the audit: hashes, long texts.
+HIDDEN = frozenset({"password_hash", "sha256", "text"})
 
 
 class Dispatcher:
     """Stateless but for its store; both control and console have one."""
 
-    def __init__(self, store: Store, clock: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        store: Store,
+        clock: Callable[[], float],
+        *,
+        check: Callable[[str], tuple[str, Json]] | None = None,
+        random: Callable[[], str] = lambda: uuid.uuid4().hex,
+    ) -> None:
         self.store, self.clock = store, clock
+        self._ports = Ports(store, random, check)
 
     def dispatch(self, kind: str, body: Json, actor: Actor, query: str = "") -> Answer:
         """Everything that changes anything goes through here."""
-        raise NotImplementedError
+        body = {name: value for name, value in body.items() if value is not None}
+        asked = Asked(kind, body, actor, query, self.clock())
+        if text := wrong(kind, body, query):
+            return Answer(Status.INVALID, text)
+        return self._acted(asked, lambda: HANDLERS[kind](self._ports, asked))
 
     def propose(
         self, plan: Plan, actor: Actor, query: str, *, undo_of: str = "", note: str = ""
     ) -> Answer:
         """A plan that a policy made, as a proposal with preview and fingerprint."""
-        raise NotImplementedError
+        asked = Asked("propose", {"note": note}, actor, query, self.clock())
+        return self._acted(
+            asked, lambda: plans.proposed(self._ports, asked, plan, undo_of=undo_of, note=note)
+        )
+
+    def _acted(self, asked: Asked, act: Callable[[], Answer]) -> Answer:
+        """Authorised, done, and noted: in one transaction, so that nothing is done that is not noted."""
+        kind = KINDS[asked.kind]
+        if refusal := _not_allowed(kind, asked.actor):
+            answer = Answer(Status.FORBIDDEN, refusal)
+            self._note(asked, answer)
+            return answer
+        try:
+            with self.store.together():
+                answer = act()
+                self._note(asked, answer)
+        except StoreConflict as error:
+            answer = Answer(Status.CONFLICT, str(error))
+            self._note(asked, answer)
+        except StoreError:
+            raise
+        except ControlError as error:
+            answer = Answer(Status.INVALID, str(error))
+            self._note(asked, answer)
+        return answer
+
+    def _note(self, asked: Asked, answer: Answer) -> None:
+        actor = asked.actor
+        outcome = {Status.ACCEPTED: "accepted", Status.INVALID: "invalid"}.get(
+            answer.status, "refused"
+        )
+        override = " (override)" if asked.body.get("override") else ""
+        line = AuditLine(
+            asked.now_s,
+            str(actor),
+            actor.source,
+            actor.address,
+            asked.kind + override,
+            _subject(asked, answer),
+            outcome,
+            answer.text[:DETAIL_MAX] or _said(asked.body),
+        )
+        self.store.audit.add(line)
+
+
+def _not_allowed(kind: Kind, actor: Actor) -> str:
+    if actor.automatic and not kind.automatic:
+        return "rules may not do this"
+    if not actor.role.covers(kind.role):
+        return f"this needs the role {kind.role}; {actor.user} is {actor.role}"
+    return ""
+
+
+def _subject(asked: Asked, answer: Answer) -> str:
+    named = (asked.body.get(n) for n in ("proposal", "action", "rule", "name", "alert", "webhook"))
+    return asked.query or next((str(n) for n in named if n), "") or answer.id
+
+
+def _said(body: Json) -> str:
+    shown = {name: value for name, value in body.items() if name not in HIDDEN and value}
+    return ", ".join(f"{name} {value}" for name, value in shown.items())[:DETAIL_MAX]
+
+
+__all__ = ["HANDLERS", "KINDS", "Answer", "Dispatcher", "Kind", "Status"]

@@ -20,3 +20,4 @@ class Limits:
 
 
 OPEN = Limits()
+ON_REQUEST = Limits(receiver_fill_max=0.95)  # of what people and rules ask for

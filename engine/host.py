@@ -30,6 +30,8 @@ from engine.settings import Settings
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from engine.adapt.desk import Desk
+
 
 @dataclass(frozen=True, slots=True)
 class QueryStatus:
@@ -107,8 +109,10 @@ class EngineHost:
         warn: Callable[[str], None] = lambda text: None,
         start_with: Callable[[], SparkSession] | None = None,
         clock: Callable[[], float] = time.time,
+        seated: Callable[[QueryRun, Desk], None] | None = None,
     ) -> None:
         self._settings, self._master, self._warn, self._clock = settings, master, warn, clock
+        self._seated = seated
         self._start_with = start_with or self._own_session
         self._hosted: dict[str, _Hosted] = {}
         self._changed = threading.Condition()
@@ -145,6 +149,8 @@ class EngineHost:
         run = QueryRun(hosted.spec, self._settings, (_Newest(hosted), *hosted.ports), once=once)
         run.warn = lambda text: self._warn(f"{name}: {text}")
         run.notice = lambda event: self._event(hosted, event)
+        if (seated := self._seated) is not None:
+            run.seated = lambda desk: seated(run, desk)
         thread = threading.Thread(
             target=self._live, args=(hosted, run), name=f"query {name}", daemon=True
         )

@@ -1,6 +1,6 @@
-"""Settings of the engine: one table of name, default, help and check; file < environment < flag.
+"""Settings: one table of name, default, help and check; file < environment < flag.
 
-What belongs to one query is in its query file. Everything here has an effect somewhere in the engine;
+What belongs to one query is in its query file. Everything here has an effect in the engine or the console;
 `run.py settings` prints the table, and a test holds the README to it.
 """
 
@@ -101,7 +101,20 @@ TABLE = (
     Setting("hold_bytes_max", "512MiB", "rows that may wait before sources do", _bytes(1 << 20)),
     Setting("packages", "", "connectors that Spark fetches: GROUP:ARTIFACT:VERSION, …", packages),
     Setting("jars", "", "connectors as jar files here, for machines without a network", jars),
+    Setting(
+        "source_roots",
+        "",
+        "folders that queries registered in the console may read, with : between (empty: inputs in the data folder)",
+        str,
+    ),
     Setting("queries_max", "64", "most queries in one engine", _count(1, 1000)),
+    Setting("data_dir", "data/spillway", "folder of `run.py up`: store, queries, logs", _directory),
+    Setting("port", "8050", "port of the console, on this machine only", _count(0, 65_535)),
+    Setting("hosts", "", "further names that browsers may call the console by, with , between", str),
+    Setting("https", "no", "a proxy in front speaks https: yes or no", _choice("no", "yes")),
+    Setting("proxies", "0", "proxies in front whose X-Forwarded headers count", _count(0, 5)),
+    Setting("idle_minutes", "60", "a sign-in ends so long after its last use", _count(1, 10_080)),
+    Setting("signin_hours", "12", "a sign-in ends so long after it began", _count(1, 720)),
     Setting(
         "progress",
         "auto",
@@ -124,7 +137,15 @@ class Settings:
     hold_bytes_max: int
     packages: str
     jars: str
+    source_roots: str
     queries_max: int
+    data_dir: str
+    port: int
+    hosts: str
+    https: str
+    proxies: int
+    idle_minutes: int
+    signin_hours: int
     progress: str
 
     @classmethod

@@ -18,11 +18,13 @@ from typing import TYPE_CHECKING
 from control import arbiter
 from control.actions import Action, State
 from control.arbiter import Refusal
+from control.limits import Limits
 from control.plans import Plan, SetBudget, Spill, Step
 from control.requests import Request, plan_for
 from control.snapshot import NO_LIMIT, ClusterSnapshot, History
 from engine.adapt import courses
 from engine.adapt.edits import Edit
+from engine.adapt.errands import Errands
 from engine.adapt.limits import limits_of, listed, victims_of
 from engine.adapt.orders import Orders, with_suspended
 from engine.adapt.picture import Rounds, snapshot
@@ -63,7 +65,10 @@ class Desk:
         self.let_in: dict[str, frozenset[int]] = {}
         self.frozen: dict[Place, frozenset[str]] = {}
         self.settle: dict[tuple[str, int], Settle] = {}
+        self.copied_bytes: dict[int, int] = {}  # by node: copies that do not count there yet
         self.ending = False
+        self.errands = Errands()
+        self.watch: Callable[[Desk], None] = _unwatched
         self._flying: set[tuple[str, int]] = set()
         self._decided_s = self._moved_s = self._last_s = 0.0
         self._version_s = 1.0
@@ -122,10 +127,12 @@ class Desk:
             self.ticker.tick(None, None, {})
             self._runs.advance()
         if not self.ending:
+            self.errands.advance(self)
             self._decide(now)
         while self.policy.patient and self._runs.waits_for_job:
             self._runs.wait()
             self._runs.advance()
+        self.watch(self)
 
     def finish_some(self, *, cleanup: bool) -> bool:
         """At the end of the input: let what runs come to its end, then, if asked, some of what is owed come
@@ -148,6 +155,8 @@ class Desk:
     def close(self) -> None:
         """Give up what runs; nothing is half done, as nothing counts before its commit."""
         self._runs.give_up("the query stops")
+        self.errands.give_up("the query stops")
+        self.watch(self)
         self.records.write()
 
     # -- actions --------------------------------------------------------------------------------------
@@ -160,20 +169,28 @@ class Desk:
             self.records.refused(by, request, [plan], self.now_s())
             return plan
         found = self.submit(plan, by, now)
-        return found[0] if found else self.records.last_refusal
+        return found[0] if found else self.records.last_refusals[0]
 
-    def submit(self, plan: Plan, by: str, now: ClusterSnapshot) -> list[Action]:
-        """Judge a plan and begin it."""
+    def submit(
+        self,
+        plan: Plan,
+        by: str,
+        now: ClusterSnapshot,
+        *,
+        limits: Limits | None = None,
+        name: str = "",
+    ) -> list[Action]:
+        """Judge a plan and begin it; `name` is its action's, where somebody outside waits for that."""
         held = [arbiter.Running(r.action.id, now.query, r.action.step) for r in self.running]
-        verdict = arbiter.judge(plan, now, held, self.policy.limits)
+        verdict = arbiter.judge(plan, now, held, limits or self.policy.limits)
         if not verdict.accepted:
             self.records.refused(by, plan, verdict.refusals, self.now_s())
             return []
         self.records.decided(by, plan, self.now_s())
-        return [self.start(step, by) for step in plan.steps]
+        return [self.start(step, by, name) for step in plan.steps]
 
-    def start(self, step: Step, by: str) -> Action:
-        name = f"{self.records.count + 1:04d}-{uuid.uuid4().hex[:6]}"
+    def start(self, step: Step, by: str, name: str = "") -> Action:
+        name = name or f"{self.records.count + 1:04d}-{uuid.uuid4().hex[:6]}"
         action = Action.propose(name, self.ticker.setup.plan.name, step, hold=self.policy.hold)
         action = action.accept(self.wall_s())
         self.keep(action, by)
@@ -304,9 +321,21 @@ class Desk:
         )
 
 
-def sit(ticker: Ticker, policy: Policy, budgets: Mapping[int, int], report: Path | None) -> Desk:
-    """The desk of a run, after noting how the actions of an earlier life ended."""
+def _unwatched(desk: Desk) -> None:
+    """Where nobody looks on."""
+
+
+def sit(
+    ticker: Ticker,
+    policy: Policy,
+    budgets: Mapping[int, int],
+    report: Path | None,
+    asked: bool,
+) -> Desk:
+    """The desk of a run, after noting how the actions of an earlier life ended. `asked`: somebody will want to
+    know how this life's end."""
     records = Records(Path(ticker.setup.folders.durable).with_name("actions"), report)
+    records.somebody_asks = asked
     records.restart(ticker.carried_out, time.time())
     if minute := policy.minute_s:
         ticker.wall = lambda: minute * (2 + ticker.manifest.tick)

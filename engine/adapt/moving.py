@@ -91,6 +91,7 @@ class _Transfer:
         self.desk, self.step, self.moving = desk, step, moving
         self.copies: dict[tuple[int, int], dict[str, Run]] = {}
         self._asked: list[Copy] = []
+        self._size = 0
 
     def jobs(self) -> Job | None:
         """Copies of what the receiver has not got yet; those runs stay as they are from now on."""
@@ -119,6 +120,9 @@ class _Transfer:
                 run = Run.unpack(raw)
                 self.copies[order.op, order.side][order.run.id] = run
                 size += run.bytes
+        copied = self.desk.copied_bytes
+        copied[self.step.target] = copied.get(self.step.target, 0) + size
+        self._size += size
         return size
 
     def hold(self) -> None:
@@ -141,6 +145,8 @@ class _Transfer:
 
     def over(self) -> None:
         """Nothing is asked of the ticks any longer; what was held is let in."""
+        if self._size:
+            self.desk.copied_bytes[self.step.target] -= self._size
         for op, _ in self.moving:
             held = self.desk.hold.pop(op.id, frozenset())
             self.desk.let_in[op.id] = self.desk.let_in.get(op.id, frozenset()) | held

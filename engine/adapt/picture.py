@@ -56,11 +56,10 @@ def snapshot(
     parts = [_groups(ticker, number, rounds, now_s, version_s) for number in range(len(flow.ops))]
     names = list(parts[0])
     columns = {name: np.concatenate([part[name] for part in parts]) for name in names}
-    flying = {(op, group) for op, group in in_flight}
-    index = {op.id: number for number, op in enumerate(flow.ops)}
-    pairs = {(index[op], group) for op, group in flying}
-    numbers = zip(columns["operator"].tolist(), columns["group"].tolist(), strict=True)
-    columns["in_flight"] = np.array([pair in pairs for pair in numbers], dtype=bool)
+    starts = np.cumsum([0, *(op.groups for op in flow.ops)]).tolist()
+    first = {op.id: start for op, start in zip(flow.ops, starts, strict=False)}
+    columns["in_flight"] = np.zeros(len(columns["group"]), dtype=bool)
+    columns["in_flight"][[first[op] + group for op, group in in_flight]] = True
     groups = Groups.of(columns.pop("owner"), columns.pop("memory_bytes"), **columns)
     free = shutil.disk_usage(ticker.setup.folders.durable).free
     by_node: dict[str, Longs] = {

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, is_dataclass
 from pathlib import Path
@@ -38,10 +39,17 @@ class Records:
         self.by: dict[str, str] = {}
         self.progress: dict[str, float] = {}
         self.cpu_s: dict[str, float] = {}  # of joining what was owed, by action
+        self.receipts: dict[
+            str, dict[str, Any]
+        ] = {}  # what an action did, counted before and after
+        self.actuals: dict[str, dict[str, Any]] = {}  # what it took, for whoever predicted it
+        self._changed: dict[str, None] = {}
+        self._noting = threading.Lock()
         self.decisions: list[dict[str, Any]] = []
         self.refusals: list[dict[str, Any]] = []
-        self.last_refusal = Refusal(Why.NO_STEPS, "nothing was asked for")
+        self.last_refusals: Sequence[Refusal] = (Refusal(Why.NO_STEPS, "nothing was asked for"),)
         self.count = 0
+        self.somebody_asks = False  # the ends of actions stay on disk until `told`
 
     def keep(self, action: Action, by: str = "") -> None:
         """Note an action as it is now."""
@@ -53,6 +61,14 @@ class Records:
                 del self.actions[gone], self.by[gone]
         self.actions[action.id] = action
         self._store(action)
+        with self._noting:
+            self._changed[action.id] = None
+
+    def changed(self) -> list[str]:
+        """From any thread: the actions that changed since this was last asked."""
+        with self._noting:
+            found, self._changed = list(self._changed), {}
+        return found
 
     def cost(self, action: str, cpu_s: float) -> None:
         if cpu_s:
@@ -107,7 +123,7 @@ class Records:
         said = [
             {"why": r.why.value, "text": str(r), "found": r.found, "limit": r.limit} for r in why
         ]
-        self.last_refusal = why[0]
+        self.last_refusals = tuple(why)
         self.refusals.append({"time_s": now_s, "by": by, "asked": asked, "refusals": said})
         del self.refusals[:-DECISIONS_MAX]
 
@@ -123,9 +139,14 @@ class Records:
                 ended = actions.rolled(action, action.id in committed, now_s)
                 if not ended.over:
                     ended = ended.cancel(now_s, "the query was started again")
-                self.count += 1
-                if ended != action:
-                    self._store(ended)
+                self.keep(ended, raw.get("by", ""))
+
+    def told(self, ids: Sequence[str]) -> None:
+        """Somebody else has noted how these ended: they need not stay on disk."""
+        for name in ids:
+            action = self.actions.get(name)
+            if action is not None and action.over:
+                (self.folder / f"{name}.json").unlink(missing_ok=True)
 
     def write(self) -> None:
         """The report."""
@@ -155,10 +176,11 @@ class Records:
             return
         self.folder.mkdir(exist_ok=True)
         path = self.folder / f"{action.id}.json"
-        if action.over:
+        if action.over and not self.somebody_asks:
             path.unlink(missing_ok=True)
         else:
-            _replace(path, json.dumps({"action": actions.to_json(action)}))
+            body = {"action": actions.to_json(action), "by": self.by.get(action.id, "")}
+            _replace(path, json.dumps(body))
 
 
 def _replace(path: Path, text: str) -> None:

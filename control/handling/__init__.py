@@ -1,0 +1,1 @@
+"""What the dispatcher's kinds do, one file for each noun."""

@@ -1,0 +1,113 @@
+"""What the store is told of one query's actions and commands, from its desk's records.
+
+The records are the truth and stay in the checkpoint until they are told; nothing is told twice as new.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from control import actions
+from control.actions import Action
+from control.ledger import ActionRow, Command
+from control.ports import Store
+from engine.adapt.desk import Desk
+from engine.adapt.errands import Outcome
+
+EXPECTED_MAX = 1_000
+
+
+class Watched:
+    """One run of a query. `before`: of its last run, whose last words may not have been told yet."""
+
+    def __init__(self, query: str, desk: Desk, before: Watched | None = None) -> None:
+        self.query, self.desk = query, desk
+        self._before = before
+        self._expected: dict[str, Command] = before._expected if before else {}
+        self._pending: dict[str, None] = {}
+        self._budgets = dict(desk.budgets)
+
+    def expect(self, command: Command) -> None:
+        """Its actions' names begin with the command's."""
+        self._expected[command.id] = command
+        while len(self._expected) > EXPECTED_MAX:
+            del self._expected[next(iter(self._expected))]
+
+    def heard(self, outcome: Outcome) -> None:
+        """The command is over; its actions may still be told."""
+
+    def outcomes(self) -> list[Outcome]:
+        found = self._before.outcomes() if self._before else []
+        return found + self.desk.errands.outcomes()
+
+    def changed_budgets(self) -> Mapping[str, int]:
+        """Node → bytes, where an action changed any since this was last asked."""
+        now = dict(self.desk.budgets)
+        if now == self._budgets:
+            return {}
+        self._budgets = now
+        return {str(node): most for node, most in now.items()}
+
+    def tell_actions(self, store: Store) -> None:
+        """Every action that changed; what cannot be told now is told the next time."""
+        if self._before is not None:
+            self._before.tell_actions(store)
+            self._before = None
+        self._pending |= dict.fromkeys(self.desk.records.changed())
+        if not self._pending:
+            return
+        found = self.desk.records.actions
+        rows = [self._row(found[name]) for name in self._pending if name in found]
+        ended = [row for row in rows if row.ended_s is not None]
+        with store.together():
+            store.actions.keep(rows)
+            for row in ended:
+                if not row.id.startswith("local-"):
+                    store.webhooks.post("action.ended", _event(row), row.ended_s or 0.0)
+        self._pending.clear()
+        self.desk.records.told([row.id for row in ended])
+
+    def _row(self, action: Action) -> ActionRow:
+        records = self.desk.records
+        command = self._expected.get(action.id.rpartition("-")[0])
+        times = [t for r in action.records for t in (r.start_s, r.end_s) if t is not None]
+        began = action.history[0].time_s if action.history else 0.0
+        return ActionRow(
+            action.id,
+            self.query,
+            actions.to_json(action),
+            records.by.get(action.id, ""),
+            action.state.value,
+            min(times, default=began),
+            max([*times, action.history[-1].time_s]) if action.over else None,
+            action.bytes,
+            records.progress.get(action.id),
+            command.id if command else "",
+            command.rule if command else "",
+            _predicted(command, action.id),
+            records.actuals.get(action.id, {}),
+            records.receipts.get(action.id, {}),
+        )
+
+
+def _predicted(command: Command | None, name: str) -> Mapping[str, Any]:
+    """What the preview said of this step."""
+    if command is None:
+        return {}
+    preview: Mapping[str, Any] = command.body.get("predicted") or {}
+    steps: Sequence[Mapping[str, Any]] = preview.get("steps") or ()
+    number = int(name.rpartition("-")[2]) - 1
+    return steps[number] if 0 <= number < len(steps) else {}
+
+
+def _event(row: ActionRow) -> dict[str, Any]:
+    return {
+        "action": row.id,
+        "query": row.query,
+        "kind": row.body["course"],
+        "state": row.state,
+        "by": row.by,
+        "bytes": row.bytes,
+        "seconds": round((row.ended_s or row.started_s) - row.started_s, 3),
+    }

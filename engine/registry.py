@@ -1,0 +1,90 @@
+"""Registered queries: their files in the data folder, and what a new one must pass before it is kept.
+
+A registered query reads only below the folders that the setting `source_roots` names, and writes only below
+its own; its functions, formats and options are those of the allow-lists of engine/query.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import tempfile
+import tomllib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from control.errors import ControlError
+from control.ledger import QueryRow
+from engine.commands import with_nodes
+from engine.errors import QueryFileError, SpillwayError
+from engine.plan.build import build_plan
+from engine.plan.show import render
+from engine.query.file import read_query
+from engine.query.model import QuerySpec
+from engine.query.sql import analyse
+
+FILE = "query.toml"
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,62}")
+
+
+class NotAQuery(ControlError):
+    """The text that was to be registered is not a query that may run here."""
+
+
+def roots_of(setting: str, data: Path) -> list[Path]:
+    """The folders that registered queries may read below: as set, or `inputs` in the data folder."""
+    named = [Path(part).expanduser().absolute() for part in setting.split(os.pathsep) if part]
+    return named or [data / "inputs"]
+
+
+def folder_of(data: Path, name: str) -> Path:
+    return data / "queries" / name
+
+
+def spec_of(row: QueryRow, data: Path, roots: Sequence[Path] | None = None) -> QuerySpec:
+    """A registered query as the engine runs it: its text is put where its paths start from."""
+    if not NAME.fullmatch(row.name):
+        raise QueryFileError(f"a query cannot be called {row.name!r}")
+    folder = folder_of(data, row.name)
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / FILE
+    part = path.with_name(f".{FILE}.new")
+    part.write_text(row.text)
+    os.replace(part, path)
+    allowed = [folder, *(roots or roots_of("", data))]
+    return with_nodes(read_query(path, roots=allowed), row.nodes)
+
+
+def check(text: str, data: Path, roots: Sequence[Path]) -> tuple[str, Mapping[str, Any]]:
+    """Its name and what is to be known about it; NotAQuery says what is wrong."""
+    name = _name(text)
+    home = data / "queries"
+    home.mkdir(parents=True, exist_ok=True)
+    scratch = Path(tempfile.mkdtemp(prefix=".check-", dir=home))
+    try:
+        path = scratch / name / FILE
+        path.parent.mkdir()
+        path.write_text(text)
+        spec = read_query(path, roots=[path.parent, *roots])
+        plan = build_plan(spec, analyse(spec))
+        about = {"nodes": spec.nodes, "tree": render(plan), "streams": sorted(spec.streams)}
+    except SpillwayError as error:
+        raise NotAQuery(str(error).replace(str(scratch) + os.sep, "")) from None
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+    return name, about
+
+
+def _name(text: str) -> str:
+    try:
+        raw = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise NotAQuery(f"the text is not TOML: {error}", hint="See docs/queries.md.") from None
+    name = raw.get("name")
+    if not isinstance(name, str) or not NAME.fullmatch(name):
+        raise NotAQuery(
+            "the query needs a name", hint='For example  name = "orders"; letters, digits, _ and -.'
+        )
+    return name

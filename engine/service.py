@@ -1,0 +1,351 @@
+"""The engine as a process: its queries kept as the store wants them, commands taken from it, what came of them
+told to it.
+
+It asks the store several times a second and never waits for it: a store that cannot be reached is tried again,
+and ticks go on meanwhile. What the engine's commits say is the truth; the store is told what they say.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from control.errors import StoreError
+from control.ledger import Command, CommandState, QueryRow, Wanted
+from control.ports import Store
+from control.samples import Heartbeat, Sample
+from engine.adapt.desk import Desk
+from engine.adapt.errands import Wish
+from engine.demo import prune
+from engine.errors import HostError, SpillwayError
+from engine.host import EngineHost, QueryStatus
+from engine.lifecycle import LIVE, State
+from engine.projection import Watched
+from engine.query.model import QuerySpec
+from engine.registry import roots_of, spec_of
+from engine.runner import QueryRun
+from engine.settings import Settings
+from engine.sources import workload
+from engine.telemetry import Telemetry
+
+POLL_S = 0.1
+BEAT_S = 1.0
+TELL_S = 0.3
+STATES_S = 1.0
+PRUNE_S = 60.0
+
+
+@dataclass
+class _Kept:
+    """One query of this engine: its watch while it runs, and what it was told to be."""
+
+    row: QueryRow
+    spec: QuerySpec
+    watched: Watched | None = None
+    wanted: Wanted | None = None  # what was last acted upon
+    told: tuple[str, str] = ("", "")
+    slow: dict[int, float] = field(default_factory=dict)
+
+
+class Service:
+    """Made by run.py; `run` returns once `stop` is set and everything has ended."""
+
+    def __init__(
+        self,
+        store: Store,
+        data: Path,
+        settings: Settings,
+        take: Callable[[Sample], None],
+        *,
+        master: str | None = None,
+        clock: Callable[[], float] = time.time,
+        warn: Callable[[str], None] = lambda text: None,
+        dropped: Callable[[], int] = lambda: 0,
+    ) -> None:
+        self.store, self.data, self.settings, self.take = store, data, settings, take
+        self.clock, self.warn, self.dropped = clock, warn, dropped
+        self.host = EngineHost(settings, master=master, warn=warn, clock=clock, seated=self._seated)
+        self.roots = roots_of(settings.source_roots, data)
+        self._kept: dict[str, _Kept] = {}
+        self._waiting: dict[str, str] = {}  # commands at a desk → query
+        self._begun_s = clock()
+        self._due: dict[str, float] = {}
+        self._trouble = ""
+
+    def run(self, stop: threading.Event) -> None:
+        """Until told to stop."""
+        first = True
+        while not stop.is_set():
+            try:
+                if first:
+                    self._after_a_restart()
+                    first = False
+                self.run_once()
+                self._trouble = ""
+            except StoreError as error:
+                self._say(str(error))
+            stop.wait(POLL_S)
+        self._end()
+
+    def run_once(self) -> None:
+        """Everything that is due."""
+        for command in self.store.commands.take(self.clock()):
+            self._obey(command)
+        if self._is_due("states", STATES_S):
+            self._reconcile()
+        if self._is_due("tell", TELL_S):
+            self._tell()
+        if self._is_due("beat", BEAT_S):
+            self._beat("running")
+        if self._is_due("prune", PRUNE_S):
+            for kept in self._kept.values():
+                if kept.row.demo:
+                    prune(Path(kept.spec.sink.path), self.clock())
+
+    def _is_due(self, what: str, every_s: float) -> bool:
+        now = time.monotonic()
+        if now < self._due.get(what, 0.0):
+            return False
+        self._due[what] = now + every_s
+        return True
+
+    def _say(self, text: str) -> None:
+        """Trouble with the store, once."""
+        if text != self._trouble:
+            self.warn(text)
+        self._trouble = text
+
+    # -- what the store wants ------------------------------------------------------------------------
+
+    def _after_a_restart(self) -> None:
+        """Commands that an earlier engine took and did not end: their actions, if any, are told by the queries'
+        own records; what has not begun is not begun now."""
+        for command in self.store.commands.taken():
+            text = "the engine was started again"
+            if command.kind == "apply":
+                text += "; what it had begun is among the actions, what it had not is not done"
+            outcome = {"text": text, "actions": [], "refusals": []}
+            self.store.commands.end(command.id, CommandState.FAILED, outcome, self.clock())
+
+    def _reconcile(self) -> None:
+        """Queries as the store has them: taken in, started, forgotten."""
+        rows = {row.name: row for row in self.store.queries.all()}
+        for name in [n for n in self._kept if n not in rows]:
+            self._forget(name)
+        for row in rows.values():
+            if row.name not in self._kept:
+                self._take_in(row)
+            kept = self._kept.get(row.name)
+            if kept is not None:
+                kept.row = row
+                if kept.wanted is not row.wanted:
+                    self._bring_about(kept, row.wanted)
+        self._tell_states()
+
+    def _take_in(self, row: QueryRow) -> None:
+        try:
+            spec = spec_of(row, self.data, self.roots)
+            self.host.register(spec, ())
+            self._kept[row.name] = _Kept(row, spec, wanted=Wanted.STOPPED)
+        except SpillwayError as error:
+            if row.state != "failed" or row.error != str(error):
+                self.store.queries.told(row.name, "failed", str(error), row.about, self.clock())
+
+    def _forget(self, name: str) -> None:
+        status = self.host.status_of(name)
+        if status.live:
+            self.host.stop(name)
+            return
+        self.host.unregister(name)
+        del self._kept[name]
+
+    def _bring_about(self, kept: _Kept, wanted: Wanted) -> None:
+        """One step towards what a query should be; the rest when its state allows it."""
+        name, state = kept.row.name, self.host.status_of(kept.row.name).state
+        try:
+            if wanted is Wanted.RUNNING:
+                if state == State.PAUSED:
+                    self.host.resume(name)
+                elif state not in LIVE:
+                    self.host.start(name)
+                elif state != State.RUNNING:
+                    return
+            elif wanted is Wanted.PAUSED:
+                if state == State.RUNNING:
+                    self.host.pause(name)
+                elif state != State.PAUSED:
+                    return
+            elif state in LIVE and state != State.STOPPING:
+                self.host.stop(name)
+        except HostError as error:
+            self.warn(f"{name}: {error}")
+            return
+        kept.wanted = wanted
+
+    def _tell_states(self) -> None:
+        for status in self.host.status():
+            kept = self._kept.get(status.name)
+            if kept is None:
+                continue
+            now = (str(status.state), str(status.error) if status.error else "")
+            if now != kept.told:
+                about = {**kept.row.about, **_about(kept, status)}
+                self.store.queries.told(status.name, *now, about, self.clock())
+                kept.told = now
+
+    # -- commands ------------------------------------------------------------------------------------
+
+    def _obey(self, command: Command) -> None:
+        try:
+            outcome = self._do(command)
+        except (SpillwayError, ValueError, KeyError) as error:
+            self._ended(command.id, CommandState.REFUSED, str(error))
+            return
+        if outcome is not None:
+            self._ended(command.id, CommandState.DONE, outcome)
+
+    def _do(self, command: Command) -> str | None:
+        """What to say of it, or None where a desk will."""
+        if command.kind in ("apply", "cancel"):
+            self._to_desk(command)
+            return None
+        if command.kind == "workload":
+            return self._workload(self._find(command.query), command.body)
+        if command.kind == "nodes":
+            return self._nodes(self._find(command.query), command.body["nodes"])
+        kept = self._kept.get(command.query)
+        if kept is not None and command.kind == "query.start":
+            kept.wanted = None  # it is tried again, even where it failed before
+        self._reconcile()
+        return f"{command.kind.removeprefix('query.')} of {command.query} is under way"
+
+    def _find(self, name: str) -> _Kept:
+        kept = self._kept.get(name)
+        if kept is None:
+            raise HostError(f"there is no query {name!r} in this engine")
+        return kept
+
+    def _to_desk(self, command: Command) -> None:
+        kept = self._find(command.query)
+        watched = kept.watched
+        if watched is None or self.host.status_of(command.query).state != State.RUNNING:
+            raise HostError(f"query {command.query} is not running")
+        by = f"rule {command.rule} ({command.user})" if command.rule else command.user
+        self._waiting[command.id] = command.query
+        watched.expect(command)
+        watched.desk.errands.leave(
+            Wish(
+                command.id,
+                by,
+                command.body.get("plan", {}),
+                command.body.get("fingerprint", {}),
+                command.body.get("action", ""),
+            )
+        )
+
+    def _workload(self, kept: _Kept, body: Mapping[str, Any]) -> str:
+        said = []
+        if "stream" in body:
+            now_us = int(self.clock() * 1e6)
+            workload.change(kept.spec.checkpoint, body["stream"], body["options"], now_us=now_us)
+            said.append(f"{body['stream']} changes with the next tick")
+        if "slow" in body:
+            now = workload.slow_down(kept.slow, kept.spec.nodes, body["slow"])
+            said.append(f"slow nodes: {now or 'none'}")
+        return "; ".join(said)
+
+    def _nodes(self, kept: _Kept, count: int) -> str:
+        """Stop it, and have it start with the new number."""
+        name = kept.row.name
+        if self.host.status_of(name).live:
+            self.host.stop(name)
+            if not self.host.wait_for(name, {State.STOPPED, State.FINISHED}, timeout_s=60):
+                raise HostError(f"query {name} did not stop; try again")
+        self.host.unregister(name)
+        row = replace(kept.row, nodes=count)
+        spec = spec_of(row, self.data, self.roots)
+        self.host.register(spec, ())
+        self._kept[name] = _Kept(row, spec, wanted=Wanted.STOPPED, slow=kept.slow)
+        self._reconcile()
+        return f"{name} starts with {count} nodes"
+
+    def _ended(self, id: str, state: CommandState, text: str) -> None:
+        outcome = {"text": text, "actions": [], "refusals": []}
+        self.store.commands.end(id, state, outcome, self.clock())
+
+    # -- what came of it -----------------------------------------------------------------------------
+
+    def _seated(self, run: QueryRun, desk: Desk) -> None:
+        """A query is about to tick: watch it. Called by its thread; the store is asked for no more than its budgets."""
+        kept = self._kept[run.spec.name]
+        telemetry = Telemetry(self.take, self.clock)
+        desk.ticker.ports = (*desk.ticker.ports, telemetry)
+        desk.watch = telemetry.look
+        run.slow.update(kept.slow)
+        kept.slow = run.slow
+        kept.watched = Watched(run.spec.name, desk, kept.watched)
+        try:
+            budgets = self.store.kept.get(f"budgets:{run.spec.name}") or {}
+        except StoreError as error:
+            self._say(str(error))
+            budgets = {}
+        desk.budgets.update({int(n): int(most) for n, most in budgets.items()})
+
+    def _tell(self) -> None:
+        """Actions and commands, as they are now."""
+        for kept in self._kept.values():
+            if kept.watched is None:
+                continue
+            watched = kept.watched
+            watched.tell_actions(self.store)
+            for outcome in watched.outcomes():
+                state = CommandState(outcome.state)
+                self.store.commands.end(outcome.command, state, outcome.body, self.clock())
+                self._waiting.pop(outcome.command, None)
+                watched.heard(outcome)
+            if budgets := watched.changed_budgets():
+                self.store.kept.put(f"budgets:{kept.row.name}", budgets)
+
+    def _beat(self, state: str) -> None:
+        about = {
+            "queries": {s.name: str(s.state) for s in self.host.status()},
+            "samples_dropped": self.dropped(),
+            "trouble": self._trouble,
+        }
+        self.store.metrics.beat(
+            Heartbeat("engine", os.getpid(), self._begun_s, self.clock(), state, about)
+        )
+
+    def _end(self) -> None:
+        """Everything stopped after its running tick, and what came of it told."""
+        self.host.close()
+        try:
+            self._tell()
+            self._tell_states()
+            self._beat("stopped")
+        except StoreError as error:
+            self._say(str(error))
+
+
+def _about(kept: _Kept, status: QueryStatus) -> dict[str, Any]:
+    spec = kept.spec
+    return {
+        "nodes": spec.nodes,
+        "streams": {
+            name: {"format": stream.format, "options": _options(spec, name)}
+            for name, stream in spec.streams.items()
+        },
+        "sink": {"format": spec.sink.format, "path": spec.sink.path},
+        "since_s": status.since_s,
+    }
+
+
+def _options(spec: QuerySpec, stream: str) -> dict[str, str]:
+    """Of a generated stream: what may be changed, as it is now."""
+    found = workload.current(spec.checkpoint, stream)
+    return dict(found.values) if found else {}
