@@ -38,32 +38,52 @@ class Confidence:
     chance: float  # P(gain > 0)
 
 
+@dataclass(frozen=True)
+class Compared:
+    """Nothing and an option as two pictures of the same nodes."""
+
+    before: Picture
+    after: Picture
+    real: Longs  # which real node each imagined one stands for
+    fixed_row_s: float
+    saved_row_s: float
+
+
 def confidence(
     outlook: Outlook, option: Option, seed: int, spread: Spread | None = None, draws: int = DRAWS
 ) -> Confidence:
     """The option against nothing, `draws` times."""
-    gains = gain_draws(outlook, option, seed, spread or Spread(), draws)
+    return confidence_of(gain_draws(outlook, option, seed, spread or Spread(), draws))
+
+
+def confidence_of(gains: Doubles) -> Confidence:
     p10, p50, p90 = np.quantile(gains, (0.1, 0.5, 0.9)).tolist()
     return Confidence(p10, p50, p90, float((gains > 0).mean()))
 
 
 def gain_draws(outlook: Outlook, option: Option, seed: int, spread: Spread, draws: int) -> Doubles:
     """The gain in each draw."""
-    random = np.random.default_rng(seed)
     after = draw(outlook, [option])
-    nodes = len(after.picture)
+    fixed, saved = float(after.fixed_row_s[0]), float(after.saved_row_s[0])
+    pair = Compared(_before(outlook, after), after.picture, after.real, fixed, saved)
+    return compare(outlook, pair, seed, spread, draws)
+
+
+def compare(outlook: Outlook, pair: Compared, seed: int, spread: Spread, draws: int) -> Doubles:
+    """The gain in each draw of whatever was drawn as a pair of pictures."""
+    random = np.random.default_rng(seed)
+    nodes = len(pair.after)
     rho, beta = (
         np.exp(random.normal(0.0, sigma, (draws, nodes)))
         for sigma in (spread.rows_out, spread.growth)
     )
     cpu = np.exp(random.normal(0.0, spread.cpu, draws))
     pause = np.exp(random.normal(0.0, spread.pause, draws))
-    before = _before(outlook, after)
     ends = [
-        _total(outlook, picture, after.real, rho, beta, cpu) for picture in (before, after.picture)
+        _total(outlook, picture, pair.real, rho, beta, cpu) for picture in (pair.before, pair.after)
     ]
-    fixed = after.fixed_row_s[0] * np.maximum(cpu, pause**2)
-    saved = after.saved_row_s[0] * rho.mean(axis=1)
+    fixed = pair.fixed_row_s * np.maximum(cpu, pause**2)
+    saved = pair.saved_row_s * rho.mean(axis=1)
     return np.asarray(ends[0] - ends[1] - fixed + saved, dtype=np.float64)
 
 

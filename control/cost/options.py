@@ -113,41 +113,66 @@ class _Sketch:
         going = mine.scaled(share)
         self._add(option.node, mine.scaled(1 - share))
         self._add(option.target, look.of(option.target)[0], going)
-        size, numbers = float(going.bytes.sum()), look.numbers
-        _, self.pause_s = move_seconds(size, float(going.bytes_per_s.sum()), numbers, option.hold)
-        waits = float(going.rows_out_per_s.sum()) * self.pause_s**2 / 2
-        price = float(look.price[option.node] + look.price[option.target])
-        cpu = numbers.transfer_s_per_byte * size * price
-        load = load_change(
-            look.snapshot.nodes,
-            numbers,
-            look.horizon.seconds,
-            option.node,
-            option.target,
-            float(going.bytes_per_s.sum()) / max(float(mine.bytes_per_s.sum()), 1e-12),
+        self.fixed_row_s, _, self.pause_s = move_cost(
+            look, option.node, option.target, going, float(mine.bytes_per_s.sum()), option.hold
         )
-        self.fixed_row_s = waits + cpu + load
 
     def _cleanup(self) -> None:
         rows = cleanup_rows(self.outlook, self.option.node, self.option.bytes)
-        look, numbers = self.outlook, self.outlook.numbers
-        groups, snapshot = look.snapshot.groups, look.snapshot
-        disk = groups.disk_bytes[rows].astype(np.float64)
-        owed = float(groups.owed_rows[rows].sum())
-        self.saved_row_s = float(saved_by_cleanup(look, rows).sum())
-        cpu = numbers.read_s_per_byte * float(disk.sum()) + numbers.join_s_per_row * owed
-        self.fixed_row_s = float(look.price[self.option.node]) * cpu
-        back = Slices(
-            groups.owner[rows],
-            disk,
-            np.zeros(len(rows)),
-            np.zeros(len(rows)),
-            groups.owed_rows_per_s[rows],
-            snapshot.streams[rows],
-            snapshot.window_s[rows],
-            groups.owner[rows],
+        self.saved_row_s = float(saved_by_cleanup(self.outlook, rows).sum())
+        self.fixed_row_s = cleanup_cost(self.outlook, rows)
+        self._add(
+            self.option.node,
+            self.outlook.of(self.option.node)[0],
+            back_in_memory(self.outlook, rows),
         )
-        self._add(self.option.node, look.of(self.option.node)[0], back)
+
+
+def move_cost(
+    outlook: Outlook, source: int, target: int, going: Slices, sender_per_s: float, hold: bool
+) -> tuple[float, float, float]:
+    """What a move costs directly in row·s, how long it takes, and its pause; `sender_per_s` is β of the
+    whole sender."""
+    size, beta, numbers = float(going.bytes.sum()), float(going.bytes_per_s.sum()), outlook.numbers
+    seconds, pause_s = move_seconds(size, beta, numbers, hold)
+    waits = float(going.rows_out_per_s.sum()) * pause_s**2 / 2
+    price = float(outlook.price[source] + outlook.price[target])
+    nodes, horizon_s = outlook.snapshot.nodes, outlook.horizon.seconds
+    share = beta / max(sender_per_s, 1e-12)
+    load = load_change(nodes, numbers, horizon_s, source, target, share)
+    return waits + numbers.transfer_s_per_byte * size * price + load, seconds + pause_s, pause_s
+
+
+def cleanup_cpu_s(outlook: Outlook, rows: Longs) -> tuple[float, float]:
+    """CPU of reading what is on disk, and of joining what is owed."""
+    groups, numbers = outlook.snapshot.groups, outlook.numbers
+    read = numbers.read_s_per_byte * float(groups.disk_bytes[rows].sum())
+    return read, numbers.join_s_per_row * float(groups.owed_rows[rows].sum())
+
+
+def cleanup_cost(outlook: Outlook, rows: Longs) -> float:
+    """Of the groups at `rows`, all of which are on the node that owns the first."""
+    if not len(rows):
+        return 0.0
+    price = float(outlook.price[outlook.snapshot.groups.owner[rows[0]]])
+    return price * sum(cleanup_cpu_s(outlook, rows))
+
+
+def back_in_memory(outlook: Outlook, rows: Longs) -> Slices:
+    """What a cleanup brings back: state that grows no faster, and gives the results that it owed."""
+    groups, snapshot = outlook.snapshot.groups, outlook.snapshot
+    none = np.zeros(len(rows))
+    return Slices(
+        groups.owner[rows],
+        groups.disk_bytes[rows].astype(np.float64),
+        none,
+        none,
+        groups.owed_rows_per_s[rows],
+        snapshot.streams[rows],
+        snapshot.window_s[rows],
+        groups.owner[rows],
+        np.zeros(len(rows), dtype=np.bool_),
+    )
 
 
 def cleanup_rows(outlook: Outlook, node: int, amount: float) -> Longs:

@@ -65,7 +65,7 @@ def look(
     rule: LocalRule,
 ) -> Outlook:
     """The snapshot as slices, and every node rolled forward with nothing done."""
-    slices, movable = _slices(snapshot, horizon.seconds)
+    slices, movable, _ = gathered(snapshot, horizon.seconds)
     count = len(snapshot.nodes)
     first = np.searchsorted(slices.node, np.arange(count + 1))
     other = snapshot.nodes.memory_bytes - node_sums(slices.node, slices.bytes, count)
@@ -104,11 +104,21 @@ def net_growth(snapshot: ClusterSnapshot, horizon_s: float) -> Doubles:
     return np.where(bounded, net, groups.bytes_per_s)
 
 
-def _slices(snapshot: ClusterSnapshot, horizon_s: float) -> tuple[Slices, Bools]:
+def gathered(
+    snapshot: ClusterSnapshot,
+    horizon_s: float,
+    rows: Longs | None = None,
+    mark: Longs | None = None,
+) -> tuple[Slices, Bools, Longs]:
+    """Groups as slices, which of them may move, and their mark: groups of unlike marks share no slice.
+    Without `rows` all groups, without `mark` all alike (-1)."""
     groups = snapshot.groups
+    some = np.arange(len(groups)) if rows is None else rows
+    marks = np.full(len(groups), -1) if mark is None else mark
     able = ~groups.spilled & ~groups.in_flight & (groups.memory_bytes > 0)
     kind = (groups.owner * len(snapshot.operators) + groups.operator) * 2 + able
-    order = np.lexsort((victims.decayed_productivity(snapshot), kind))
+    kind = kind * (int(marks.max(initial=-1)) + 2) + marks + 1
+    order = some[np.lexsort((victims.decayed_productivity(snapshot)[some], kind[some]))]
     rank, among = _ranks(kind[order])
     bucket = kind[order] * SLICES_MAX + rank * SLICES_MAX // among if len(order) else kind[order]
     fresh = np.r_[True, bucket[1:] != bucket[:-1]] if len(order) else np.zeros(0, dtype=np.bool_)
@@ -122,11 +132,10 @@ def _slices(snapshot: ClusterSnapshot, horizon_s: float) -> tuple[Slices, Bools]
     )
     size, beta, net, rho = (node_sums(number, column[order], len(head)) for column in summed)
     owner = groups.owner[head]
-    made = Slices(
-        owner, size, beta, net, rho, snapshot.streams[head], snapshot.window_s[head], owner
-    )
+    about = snapshot.streams[head], snapshot.window_s[head], owner, np.zeros(len(head), np.bool_)
+    made = Slices(owner, size, beta, net, rho, *about)
     sorting = np.lexsort((made.rows_out_per_s / np.maximum(made.bytes, 1.0), made.node))
-    return made.take(sorting), able[head][sorting]
+    return made.take(sorting), able[head][sorting], marks[head][sorting]
 
 
 def _ranks(sorted_keys: Longs) -> tuple[Longs, Longs]:

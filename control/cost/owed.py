@@ -10,6 +10,7 @@ nothing cancels. `before` > 0 starts the clock with B·before bytes gained alrea
 from __future__ import annotations
 
 from math import comb
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -83,13 +84,16 @@ def _either(
     out = np.zeros(shape)
     wide = np.broadcast_to(np.asarray(elapsed_s, dtype=np.float64), shape)
     each = [np.broadcast_to(column, shape) for column in (rate, growth, streams, window_s)]
-    for m in np.unique(streams):
-        some = each[2] == m
+    kinds = np.unique(streams)
+    for m in kinds:
+        some: Any = slice(None) if len(kinds) == 1 else each[2] == m
         r, g, w, t = each[0][some], each[1][some], each[3][some], wide[some]
-        plain = _unbounded(r, g, int(m) - 1, t, delayed)
-        with np.errstate(invalid="ignore"):
-            windowed = _windowed(r, w, int(m) - 1, t, delayed)
-        out[some] = np.where(np.isfinite(w), windowed, plain)
+        form = _unbounded(r, g, int(m) - 1, t, delayed)
+        bounded = np.isfinite(w)
+        if bounded.any():
+            with np.errstate(invalid="ignore"):
+                form = np.where(bounded, _windowed(r, w, int(m) - 1, t, delayed), form)
+        out[some] = form
     return out
 
 

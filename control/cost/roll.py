@@ -32,6 +32,7 @@ class Slices:
     streams: Longs
     window_s: Doubles
     origin: Longs  # the real node that it is on before any option
+    chosen: Bools  # spilled before all others: a step names these groups
 
     def __len__(self) -> int:
         return len(self.node)
@@ -53,9 +54,9 @@ class Slices:
         return replace(self, node=node)
 
     def sorted(self) -> Slices:
-        """By node, least productive first."""
+        """By node, chosen ones first, then the least productive."""
         productivity = self.rows_out_per_s / np.maximum(self.bytes, TINY)
-        return self.take(np.lexsort((productivity, self.node)))
+        return self.take(np.lexsort((productivity, ~self.chosen, self.node)))
 
     @staticmethod
     def joined(*many: Slices) -> Slices:
@@ -137,12 +138,15 @@ class _Roll:
 
     def _spill(self, amount: Doubles, due: Bools) -> None:
         """The least productive `amount` of each due node goes to disk now."""
-        rows = np.flatnonzero(due[self.slices.node] & (self.left > TINY))
-        some = self.slices.take(rows)
+        every = self.slices
+        rows = np.flatnonzero(due[every.node] & (self.left > TINY))
         size = self.left[rows] * np.maximum(
-            some.bytes + some.net_bytes_per_s * self.now[some.node], 0.0
+            every.bytes[rows] + every.net_bytes_per_s[rows] * self.now[every.node[rows]], 0.0
         )
-        share = _shares(some.node, size, amount)
+        share = _shares(every.node[rows], size, amount)
+        struck = np.flatnonzero(share)
+        rows, size, share = rows[struck], size[struck], share[struck]
+        some = every.take(rows)
         taken = size * share
         gone = self._sum_of(some.node, taken)
         self._charge(some, self.left[rows] * share, size, taken)
