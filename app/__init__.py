@@ -1,1 +1,1 @@
-"""The browser console. Empty until the control plane has something to show."""
+"""The console process: API, sign-in, metrics endpoint, command-line client. It decides nothing and runs no SQL."""

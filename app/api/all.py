@@ -1,0 +1,34 @@
+"""Every route of the API, in the order of the documentation."""
+
+from __future__ import annotations
+
+from app.api import (
+    about,
+    actions,
+    advice,
+    alerts,
+    export,
+    nodes,
+    proposals,
+    queries,
+    rules,
+    series,
+    users,
+    webhooks,
+)
+from app.api.table import Route
+
+ROUTES: tuple[Route, ...] = (
+    *queries.ROUTES,
+    *nodes.ROUTES,
+    *series.ROUTES,
+    *advice.ROUTES,
+    *proposals.ROUTES,
+    *actions.ROUTES,
+    *rules.ROUTES,
+    *alerts.ROUTES,
+    *users.ROUTES,
+    *webhooks.ROUTES,
+    *export.ROUTES,
+    *about.ROUTES,
+)

@@ -1,0 +1,40 @@
+"""The one error tree of app/: what, where and the next action. What goes out over HTTP is in problems.py."""
+
+from __future__ import annotations
+
+
+class AppError(Exception):
+    """Something the console or its client was given cannot be: `what`, `where`, and the `hint`."""
+
+    def __init__(self, what: str, *, where: str = "", hint: str = "") -> None:
+        self.what, self.where, self.hint = what, where, hint
+        super().__init__(what, where, hint)
+
+    def __str__(self) -> str:
+        place = f"{self.where}: " if self.where else ""
+        advice = f"\n  {self.hint}" if self.hint else ""
+        return f"{place}{self.what}{advice}"
+
+
+class PortError(AppError):
+    """The address cannot be listened on."""
+
+
+class RegistryError(AppError):
+    """A route without a role, or one that is named twice."""
+
+
+class SchemaError(AppError):
+    """A value is not as its schema says; `where` is the place inside it."""
+
+
+class ClientError(AppError):
+    """The command-line client cannot do what it was asked to."""
+
+
+class UnreachableError(ClientError):
+    """No console answers at the address."""
+
+
+class AddressError(AppError):
+    """A webhook's address may not be connected to."""
