@@ -7,9 +7,11 @@ then is exchange.py's.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
+from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -21,6 +23,9 @@ from engine.sources.native import is_native, read_native
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+Records = Mapping[str, Path]
+NO_RECORDS: Records = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,21 +160,27 @@ def _slot(kind: str, slots: list[str], used: set[int]) -> int:
     return free[0]
 
 
-def streaming_union(spark: SparkSession, flow: Flow, union: Union) -> DataFrame:
-    """All sources as one streaming DataFrame; filters and projections run in Spark SQL."""
+def streaming_union(
+    spark: SparkSession, flow: Flow, union: Union, records: Records = NO_RECORDS
+) -> DataFrame:
+    """All sources as one streaming DataFrame; filters and projections run in Spark SQL. `records`: by stream,
+    of the changes to generated ones."""
     pairs = zip(flow.sources, union.layouts, strict=True)
-    parts = [_select(spark, source, layout, union) for source, layout in pairs]
+    parts = [_select(spark, source, layout, union, records) for source, layout in pairs]
     return reduce(lambda a, b: a.unionAll(b), parts)
 
 
-def _select(spark: SparkSession, source: Source, layout: Layout, union: Union) -> DataFrame:
+def _select(
+    spark: SparkSession, source: Source, layout: Layout, union: Union, records: Records
+) -> DataFrame:
     from engine.sources.files import open_file_list, open_stream
 
     given, native = source.scan.input, layout.native is not None
+    stream = source.scan.stream
     rows = (
-        open_file_list(spark, source.scan.stream)
+        open_file_list(spark, stream)
         if native
-        else open_stream(spark, source.scan.stream)
+        else open_stream(spark, stream, records.get(stream.name))
     )
     if given.where:
         rows = rows.where(given.where)

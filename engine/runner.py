@@ -40,6 +40,7 @@ from engine.session import start_session, tokens
 from engine.settings import Settings
 from engine.setup import Setup
 from engine.sinks import open_sink, side_directory
+from engine.sources import workload
 from engine.stage import SIDE_KINDS
 from engine.state import folders
 from engine.state.commits import CommitLog
@@ -82,15 +83,12 @@ class QueryRun:
         self.owed = CLEANUP
         self.report_path: Path | None = None
         self.desk: Desk | None = None
+        self.seated: Callable[[Desk], None] | None = None  # whoever wants to watch its desk
         self.reserved_bytes = 0  # memory that other queries' budgets may still take
         self.failure: BaseException | None = None
         self.pacing = Pacing(self.plan, enabled=not once)
         self._ticker: Ticker | None = None
-        self._stop, self._pause, self._wake = (
-            threading.Event(),
-            threading.Event(),
-            threading.Event(),
-        )
+        self._stop, self._pause, self._wake = (threading.Event() for _ in range(3))
         self._ticking = threading.Lock()
         self._ended_ticks = False
         self._refused = False  # a tick was not begun, for which Spark's thread ends with an error
@@ -176,8 +174,11 @@ class QueryRun:
                 ticker = self._open(spark, log, places)
                 recover(ticker)
                 budgets = self.spec.budgets(self.plan.nodes)
-                self.desk = sit(ticker, self.adaptation, budgets, self.report_path)
+                asked, report = self.seated is not None, self.report_path
+                self.desk = sit(ticker, self.adaptation, budgets, report, asked)
                 self._ticker, self._ready = ticker, time.perf_counter() - begun
+                if self.seated is not None:
+                    self.seated(self.desk)
                 with around or nullcontext():
                     self._run_ticks(spark, ticker)
                 ticker.release()
@@ -260,7 +261,10 @@ class QueryRun:
     def _begin(self, spark: SparkSession, ticker: Ticker) -> StreamingQuery:
         kept = "100000" if self.once else "100"
         spark.conf.set("spark.sql.streaming.numRecentProgressUpdates", kept)
-        rows = ticker.stages(ingest.streaming_union(spark, ticker.setup.flow, ticker.setup.union))
+        flow, checkpoint = ticker.setup.flow, self.spec.checkpoint
+        streams = [source.scan.stream for source in flow.sources]
+        records = workload.prepare_all(checkpoint, streams, time.time_ns() // 1000)
+        rows = ticker.stages(ingest.streaming_union(spark, flow, ticker.setup.union, records))
         writer = rows.writeStream.foreachBatch(self._on_batch(ticker)).queryName(self.spec.name)
         writer = writer.option("checkpointLocation", str(self.spec.checkpoint / "spark"))
         if self.once:
@@ -313,7 +317,8 @@ class QueryRun:
             if self._ended(stream):
                 return not self._refused
             idle = time.monotonic() - self._last_tick > IDLE_S
-            if idle and self._ticking.acquire(blocking=False):
+            wanted = self.desk is not None and self.desk.errands.waiting
+            if (idle or wanted) and self._ticking.acquire(blocking=False):
                 try:
                     self._between_ticks(ticker)
                 finally:

@@ -270,7 +270,7 @@ class Ticker:
                 for n in nodes
             },
             releases=releases_of(manifest.holds, admissions, placements),
-            slow=setup.slow,
+            slow=dict(setup.slow),  # at once: other threads change it
             everyone=bool(orders.settle) or any(a.release for a in admissions.values()),
             since=orders.since,
             frozen=frozen_counts(setup.flow, manifest, orders),

@@ -10,6 +10,7 @@ from __future__ import annotations
 import glob
 import os
 import re
+from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession, functions
 
@@ -30,10 +31,11 @@ def ensure_registered(spark: SparkSession) -> None:
     socket_stream.register(spark)
 
 
-def open_stream(spark: SparkSession, stream: StreamSpec) -> DataFrame:
-    """A streaming DataFrame with exactly the stream's columns, in their order."""
+def open_stream(spark: SparkSession, stream: StreamSpec, record: Path | None = None) -> DataFrame:
+    """A streaming DataFrame with exactly the stream's columns, in their order. `record`: of the changes to a
+    generated one (workload.py)."""
     if stream.format == generator.FORMAT:
-        return _open_generator(spark, stream)
+        return _open_generator(spark, stream, record)
     form = SOURCES.get(stream.format)
     if form is None:
         raise SourceError(
@@ -122,7 +124,7 @@ def _with_defaults(defaults: dict[str, str], given: object) -> dict[str, str]:
     return {**{k: v for k, v in defaults.items() if k.lower() not in named}, **options}
 
 
-def _open_generator(spark: SparkSession, stream: StreamSpec) -> DataFrame:
+def _open_generator(spark: SparkSession, stream: StreamSpec, record: Path | None) -> DataFrame:
     have = {field.name: field.type for field in generator.default_fields(stream.options)}
     for field in stream.fields:
         if have.get(field.name) != field.type:
@@ -135,5 +137,7 @@ def _open_generator(spark: SparkSession, stream: StreamSpec) -> DataFrame:
     ensure_registered(spark)
     seed = {"stream_seed": str(generator.stream_seed(stream.name))}
     options = _with_defaults(seed, stream.options)
+    if record is not None:
+        options[generator.RECORD] = str(record)
     frame = spark.readStream.format(generator.SPARK_FORMAT).options(**options).load()
     return frame.select(*(quoted(field.name) for field in stream.fields))

@@ -7,6 +7,7 @@ knobs.py, its keys in schedule.py. Not here: Spark, clocks and offsets of a runn
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import lru_cache
@@ -23,12 +24,14 @@ from engine.query.types import arrow_type
 from engine.sources import market
 from engine.sources.knobs import OPTIONS, Knobs, read_knobs
 from engine.sources.schedule import F64, Labels, Schedule, noise, schedule_of, sub_seed, uniform
+from engine.sources.segments import Segment
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 FORMAT = "generator"  # in query files
 SPARK_FORMAT = "spillway_generator"  # in Spark
+RECORD = "workload"  # of its options: where changes are recorded; set by the engine
 POISSON_ROWS = 1024  # arrivals are Poisson within so many rows, which together take their even time
 
 __all__ = [
@@ -62,7 +65,7 @@ def batch(options: Mapping[str, str], stream_seed: int, start: int, stop: int) -
             where="generator option start",
             hint="set a fixed time",
         )
-    return generate(knobs, knobs.start, start, stop)
+    return generate(Segment(knobs), knobs.start, start, stop)
 
 
 def register(spark: SparkSession) -> None:
@@ -82,14 +85,14 @@ def fields_of(knobs: Knobs) -> tuple[Field, ...]:
     return tuple(Field(name, kind) for name, (_, kind) in zip(names, plain, strict=True))
 
 
-def generate(knobs: Knobs, epoch_us: int, start: int, stop: int) -> pa.RecordBatch:
+def generate(segment: Segment, epoch_us: int, start: int, stop: int) -> pa.RecordBatch:
     """The rows at offsets [start, stop); row 0 happens at `epoch_us`. A plain row's `v` is its offset."""
-    offsets = np.arange(start, stop, dtype=np.int64)
+    knobs, offsets = segment.knobs, np.arange(start, stop, dtype=np.int64)
     schedule = _schedule(knobs)
-    numbers = schedule.keys(offsets)
+    numbers = _numbers(segment, schedule, offsets)
     if knobs.fresh_keys and knobs.preset != "plain":
         numbers %= market.LISTED
-    ts = _event_us(knobs, offsets, schedule.seed) + np.int64(epoch_us)
+    ts = _event_us(segment, offsets, schedule.seed) + np.int64(epoch_us)
     keys = _with_nulls(_labels(knobs)(numbers), knobs.null_keys, offsets, schedule.seed)
     if knobs.preset == "plain":
         rest = [pa.array(offsets)]
@@ -103,7 +106,28 @@ def generate(knobs: Knobs, epoch_us: int, start: int, stop: int) -> pa.RecordBat
     return pa.RecordBatch.from_arrays([keys, times, *rest], schema=schema)
 
 
-@lru_cache(maxsize=64)
+def _numbers(segment: Segment, schedule: Schedule, offsets: I64) -> I64:
+    """The key number of the row at each offset."""
+    if (turns := segment.turns) is not None:
+        rate = segment.knobs.rate
+        turn, place = turns.keys_of(rate, offsets - segment.start)
+        size = math.ceil(turns.size(rate))
+        return schedule.dealt_in(turn, place, size, turns.keys, turns.stride)
+    if segment.keys_from:  # or the stream's first keys would come again in the same order
+        seed = sub_seed(schedule.seed, "from", segment.keys_from)
+        schedule = replace(schedule, seed=seed)
+    return schedule.keys(offsets - segment.keys_from)
+
+
+def last_us(segment: Segment, row: int) -> int:
+    """The event time of a row if it is not out of order, after that of row 0."""
+    knobs = replace(segment.knobs, out_of_order=0.0)
+    seed = sub_seed(knobs.seed, knobs.stream_seed)
+    at = np.array([row], dtype=np.int64)
+    return int(_event_us(replace(segment, knobs=knobs), at, seed)[0])
+
+
+@lru_cache(maxsize=16)
 def _schedule(knobs: Knobs) -> Schedule:
     return schedule_of(knobs, _labels(knobs))
 
@@ -119,13 +143,19 @@ def _with_nulls(keys: pa.Array, share: float, offsets: I64, seed: int) -> pa.Arr
     return pc.if_else(pa.array(nulls), pa.scalar(None, keys.type), keys)
 
 
-def _event_us(knobs: Knobs, offsets: I64, seed: int) -> I64:
-    gap_us = 1e6 / knobs.rate
-    after = offsets * gap_us if knobs.arrivals == "even" else _poisson(offsets, gap_us, seed)
+def _event_us(segment: Segment, offsets: I64, seed: int) -> I64:
+    """After that of row 0."""
+    knobs, gap_us, rows = segment.knobs, 1e6 / segment.knobs.rate, offsets - segment.start
+    after: F64 = rows.astype(np.float64) * gap_us
+    if knobs.arrivals != "even":
+        gaps = ("gap", segment.start) if segment.start else ("gap",)
+        after = _poisson(rows, gap_us, sub_seed(seed, *gaps))
+    after = after + segment.base_us
     if knobs.out_of_order:
         late = uniform(sub_seed(seed, "late"), offsets) < knobs.out_of_order
         after -= late * uniform(sub_seed(seed, "delay"), offsets) * knobs.max_delay * 1e6
-    return np.floor(after).astype(np.int64)
+    whole: I64 = np.floor(after).astype(np.int64)
+    return whole
 
 
 def _poisson(offsets: I64, gap_us: float, seed: int) -> F64:
@@ -134,7 +164,7 @@ def _poisson(offsets: I64, gap_us: float, seed: int) -> F64:
         return np.empty(0)
     first, last = offsets[[0, -1]] // POISSON_ROWS
     rows = np.arange(first * POISSON_ROWS, (last + 1) * POISSON_ROWS, dtype=np.int64)
-    within = np.sort(uniform(sub_seed(seed, "gap"), rows).reshape(-1, POISSON_ROWS), axis=1)
+    within = np.sort(uniform(seed, rows).reshape(-1, POISSON_ROWS), axis=1)
     blocks = np.arange(first, last + 1, dtype=np.float64)[:, None]
     times: F64 = ((blocks + within) * (POISSON_ROWS * gap_us)).reshape(-1)
     picked: F64 = times[offsets - first * POISSON_ROWS]

@@ -37,6 +37,7 @@ class Knobs:
     fresh_keys: bool
     keys: int | None
     zipf: float
+    shift: int
     groups: int
     classes: int
     class_of: str
@@ -159,6 +160,9 @@ OPTIONS: dict[str, Option] = {
         "", _integer(1, MAX_KEYS), "distinct keys, when they are drawn (no tuple_range)"
     ),
     "zipf": Option("0", _number(0, 10), "exponent by which drawn keys are skewed; 0 is uniform"),
+    "shift": Option(
+        "0", _integer(0, MAX_KEYS), "other keys are the hot ones, or another class is first"
+    ),
     "groups": Option("256", _integer(1, 1 << 20), "the query's groups, to tell the class of a key"),
     "classes": Option("", _integer(1, 128), "classes of groups, e.g. one per node"),
     "class_of": Option(
@@ -182,6 +186,15 @@ OPTIONS: dict[str, Option] = {
     "seed": Option("0", _integer(-(2**63), 2**63 - 1), "other data, same shape"),
     "stream_seed": Option("0", _integer(0, 2**64 - 1), "set by the engine from the stream's name"),
 }
+# What decides keys, rate aside; and what may be changed while a query runs (workload.py).
+KEY_KNOBS = (
+    "tuple_range", "join_ratio", "keys", "zipf", "shift",
+    "classes", "class_shares", "join_ratios", "skew", "skew_period",
+)  # fmt: skip
+LIVE = frozenset(
+    {*KEY_KNOBS, "rate", "rows_per_tick", "catch_up", "arrivals"}
+    | {"out_of_order", "max_delay", "null_keys"}
+)
 
 
 def read_knobs(options: Mapping[str, str]) -> Knobs:

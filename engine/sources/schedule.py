@@ -114,6 +114,10 @@ class Layout:
         rows: I64 = self.block.sum(axis=1)
         return rows
 
+    def rows_before(self, turn: int) -> int:
+        """Rows of the turns before that one."""
+        return int((self.blocks * self.size)[: turn % len(self.blocks)].sum())
+
     def places(self, offsets: I64, seed: int) -> Places:
         """The class of the row at each offset, and its index within the class."""
         if self.block.size == 1:
@@ -188,12 +192,14 @@ class Schedule:
     cumulated: tuple[F64, ...]  # Zipf's distribution over each class's keys; empty when uniform
     fresh: bool  # each tuple range has keys of its own
     seed: int
+    shift: int = 0  # the hottest key's number, and the turn that comes first
 
     def keys(self, offsets: I64) -> I64:
         """The key number of the row at each offset."""
         if len(self.slots) == 1:
             return self._of_class(0, offsets)
-        places = self.layout.places(offsets, sub_seed(self.seed, "block"))
+        ahead = self.layout.rows_before(self.shift)
+        places = self.layout.places(offsets + ahead, sub_seed(self.seed, "block"))
         out = np.empty_like(offsets)
         for c in range(len(self.slots)):
             rows = np.flatnonzero(places.classes == c)
@@ -210,10 +216,16 @@ class Schedule:
         key = permute(place, self.slots[c], seeds) % self.key_counts[c]
         return key + turn * self.key_counts[c] if self.fresh else key
 
+    def dealt_in(self, turns: I64, places: I64, size: int, keys: int, stride: int) -> I64:
+        """Fresh keys where ranges and the places in them are known."""
+        seeds = noise(sub_seed(self.seed, "range", 0), turns)
+        return permute(places, size, seeds) % keys + turns * stride
+
     def _drawn(self, c: int, index: I64) -> I64:
         u = uniform(sub_seed(self.seed, "draw", c), index)
         if self.cumulated[c].size:
-            return np.searchsorted(self.cumulated[c], u, side="right").astype(np.int64)
+            rank = np.searchsorted(self.cumulated[c], u, side="right").astype(np.int64)
+            return (rank + self.shift) % self.key_counts[c]
         return (u * self.key_counts[c]).astype(np.int64)
 
 
@@ -224,7 +236,7 @@ def schedule_of(knobs: Knobs, labels: Labels) -> Schedule:
     numbers = tuple(_numbers(knobs, counts, labels))
     cumulated = tuple(_zipf(count, knobs.zipf) for count in counts)
     seed = sub_seed(knobs.seed, knobs.stream_seed)
-    return Schedule(layout, slots, counts, numbers, cumulated, knobs.fresh_keys, seed)
+    return Schedule(layout, slots, counts, numbers, cumulated, knobs.fresh_keys, seed, knobs.shift)
 
 
 def _sizes(knobs: Knobs) -> tuple[tuple[int, ...], tuple[int, ...]]:

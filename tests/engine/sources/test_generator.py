@@ -21,6 +21,7 @@ from engine.sources.generator import batch, default_fields, stream_seed
 from engine.sources.generator_stream import advance, initial_offset, rows_per_batch, spans
 from engine.sources.knobs import OPTIONS, PRESETS, Knobs, read_knobs
 from engine.sources.schedule import class_of_group, class_of_key, layout_of, permute
+from engine.sources.segments import Segment
 
 SHAPES: list[dict[str, str]] = [
     {},
@@ -274,7 +275,8 @@ def test_unpaced_runs_to_the_last_row_in_limits() -> None:
 
 @given(st.integers(0, 10**9), st.integers(0, 10**6), st.integers(1, 8))
 def test_spans_cover_the_tick(first: int, rows: int, tasks: int) -> None:
-    parts = spans({"rows": first, "epoch": 7}, {"rows": first + rows, "epoch": 7}, tasks)
+    whole = (Segment(_knobs()),)
+    parts = spans({"rows": first, "epoch": 7}, {"rows": first + rows, "epoch": 7}, tasks, whole)
     assert [n for part in parts for n in (part.start, part.stop)] == sorted(
         n for part in parts for n in (part.start, part.stop)
     )
