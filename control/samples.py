@@ -32,6 +32,16 @@ QUERY_FIGURES = (
     "checkpoint_bytes",
     "lag_s",
 )
+GROUP_FIGURES = (  # columns of snapshot.Groups that have a history of their own
+    "owner",
+    "memory_bytes",
+    "disk_bytes",
+    "generations",
+    "rows_in_per_s",
+    "rows_out_per_s",
+    "bytes_per_s",
+    "owed_rows",
+)
 
 
 @dataclass(frozen=True)

@@ -1,1 +1,1 @@
-"""The store. Empty until reports have to outlive a terminal."""
+"""The store: two SQLite files behind control/ports.py. Nothing outside knows that it is SQLite."""

@@ -1,0 +1,137 @@
+"""A snapshot as bytes and back: columns as Arrow, compressed, each as narrow as its values allow.
+
+Whole numbers, flags and times come back exactly; rates and estimates as single precision (RATES).
+
+    magic · length of the head · length of the nodes · head (JSON) · nodes (Arrow) · groups (Arrow)
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Sequence
+from dataclasses import asdict, fields
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from control.errors import SnapshotError
+from control.snapshot import ClusterSnapshot, Groups, History, Nodes, Operator
+
+RATES = frozenset(
+    {"rows_in_per_s", "rows_out_per_s", "bytes_per_s", "owed_rows", "owed_rows_per_s"}
+)
+_MAGIC = b"SPW1"
+_LENGTHS = struct.Struct("<4sII")
+_NARROW = (np.int8, np.uint8, np.int16, np.uint16, np.int32, np.uint32)
+_TYPES: dict[str, npt.DTypeLike] = {"Longs": np.int64, "Doubles": np.float64, "Bools": np.bool_}
+
+
+def pack(snapshot: ClusterSnapshot) -> bytes:
+    head = {
+        "query": snapshot.query,
+        "version": snapshot.version,
+        "time_s": snapshot.time_s,
+        "operators": [[o.name, o.streams, o.groups, o.window_s] for o in snapshot.operators],
+        "history": asdict(snapshot.history),
+        "columns": [column.name for column in fields(Groups)],
+    }
+    text = json.dumps(head, separators=(",", ":")).encode()
+    nodes = _columns_out(snapshot.nodes, frozenset())
+    groups = _columns_out(snapshot.groups, RATES)
+    start = _LENGTHS.pack(_MAGIC, len(text), nodes.size)
+    return b"".join((start, text, memoryview(nodes), memoryview(groups)))
+
+
+def unpack(body: bytes) -> ClusterSnapshot:
+    head, nodes, groups = _parts(body)
+    try:
+        return ClusterSnapshot(
+            head["query"],
+            head["version"],
+            head["time_s"],
+            Nodes(**_columns_in(Nodes, nodes)),
+            tuple(Operator(*operator) for operator in head["operators"]),
+            Groups(**_columns_in(Groups, groups)),
+            History(**head["history"]),
+        )
+    except (pa.ArrowException, KeyError, TypeError, ValueError) as error:
+        raise _damaged(error) from error
+
+
+def unpack_columns(
+    body: bytes, names: Sequence[str]
+) -> tuple[tuple[Operator, ...], dict[str, npt.NDArray[Any]]]:
+    """Operators and some columns of the groups: the others are not even decompressed."""
+    head, _, groups = _parts(body)
+    try:
+        wanted = [head["columns"].index(name) for name in names]
+        options = pa.ipc.IpcReadOptions(included_fields=wanted)
+        with pa.ipc.open_stream(pa.py_buffer(groups), options=options) as reader:
+            batch = reader.read_next_batch()
+        columns = {name: _wide(Groups, name, batch.column(name)) for name in names}
+        return tuple(Operator(*operator) for operator in head["operators"]), columns
+    except (pa.ArrowException, KeyError, TypeError, ValueError) as error:
+        raise _damaged(error) from error
+
+
+def _parts(body: bytes) -> tuple[dict[str, Any], memoryview, memoryview]:
+    whole = memoryview(body)
+    try:
+        magic, head_size, nodes_size = _LENGTHS.unpack_from(whole)
+        if magic != _MAGIC:
+            raise ValueError(f"it begins with {magic!r}")
+        rest = whole[_LENGTHS.size :]
+        head = json.loads(bytes(rest[:head_size]))
+        end = head_size + nodes_size
+        return head, rest[head_size:end], rest[end:]
+    except (struct.error, ValueError) as error:
+        raise _damaged(error) from error
+
+
+def _damaged(error: Exception) -> SnapshotError:
+    return SnapshotError(
+        f"not a packed snapshot: {error}", hint="It was written by something else."
+    )
+
+
+def _columns_out(columns: Nodes | Groups, single: frozenset[str]) -> pa.Buffer:
+    arrays = {c.name: _narrow(getattr(columns, c.name), c.name in single) for c in fields(columns)}
+    batch = pa.RecordBatch.from_arrays(
+        [pa.array(array) for array in arrays.values()], names=list(arrays)
+    )
+    sink = pa.BufferOutputStream()
+    options = pa.ipc.IpcWriteOptions(compression="zstd")
+    with pa.ipc.new_stream(sink, batch.schema, options=options) as writer:
+        writer.write_batch(batch)
+    return sink.getvalue()
+
+
+def _narrow(column: npt.NDArray[Any], single: bool) -> npt.NDArray[Any]:
+    if not len(column) or column.dtype == np.bool_:
+        return column
+    if column.dtype.kind == "f":
+        with np.errstate(over="ignore"):
+            short = column.astype(np.float32)
+        same = np.array_equal(short, column, equal_nan=True)
+        fits = single and np.array_equal(np.isinf(short), np.isinf(column))
+        return short if same or fits else column
+    low, high = int(column.min()), int(column.max())
+    for kind in _NARROW:
+        if np.iinfo(kind).min <= low and high <= np.iinfo(kind).max:
+            return column.astype(kind)
+    return column
+
+
+def _columns_in(kind: type[Nodes | Groups], data: memoryview) -> dict[str, npt.NDArray[Any]]:
+    with pa.ipc.open_stream(pa.py_buffer(data)) as reader:
+        batch = reader.read_next_batch()
+    return {c.name: _wide(kind, c.name, batch.column(c.name)) for c in fields(kind)}
+
+
+def _wide(kind: type[Nodes | Groups], name: str, column: pa.Array) -> npt.NDArray[Any]:
+    wanted = next(_TYPES[str(c.type)] for c in fields(kind) if c.name == name)
+    found: npt.NDArray[Any] = column.to_numpy(zero_copy_only=False).astype(wanted)
+    return found

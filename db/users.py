@@ -1,0 +1,70 @@
+"""Users, and wrong passwords counted by user and address."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlalchemy import delete, insert, select, update
+
+from control.errors import StoreError
+from control.people import Lockout, Role, User
+from db.files import File
+from db.kinds import first, made, values
+from db.schema import LOCKOUTS, SESSIONS, USERS
+
+
+class Users:
+    def __init__(self, file: File) -> None:
+        self.file = file
+
+    def all(self) -> list[User]:
+        with self.file.read() as db:
+            return made(User, db.execute(select(USERS).order_by(USERS.c.name)))
+
+    def find(self, name: str) -> User | None:
+        with self.file.read() as db:
+            return first(User, db.execute(select(USERS).where(USERS.c.name == name)))
+
+    def add(self, user: User) -> None:
+        with self.file.write() as db:
+            db.execute(insert(USERS).values(values(user)))
+
+    def set_password(self, name: str, password_hash: str) -> None:
+        """The user's sessions end with it."""
+        with self.file.write() as db:
+            self._change(name, password_hash=password_hash)
+            db.execute(delete(SESSIONS).where(SESSIONS.c.user == name))
+
+    def set_role(self, name: str, role: Role) -> None:
+        self._change(name, role=role)
+
+    def set_disabled(self, name: str, disabled: bool) -> None:
+        """A disabled user's sessions end."""
+        with self.file.write() as db:
+            self._change(name, disabled=disabled)
+            if disabled:
+                db.execute(delete(SESSIONS).where(SESSIONS.c.user == name))
+
+    def seen(self, name: str, now_s: float) -> None:
+        self._change(name, seen_s=now_s)
+
+    def lockout(self, user: str, address: str) -> Lockout | None:
+        wanted = (LOCKOUTS.c.user == user) & (LOCKOUTS.c.address == address)
+        with self.file.read() as db:
+            return first(Lockout, db.execute(select(LOCKOUTS).where(wanted)))
+
+    def keep_lockout(self, lockout: Lockout) -> None:
+        c = LOCKOUTS.c
+        wanted = (c.user == lockout.user) & (c.address == lockout.address)
+        with self.file.write() as db:
+            db.execute(delete(LOCKOUTS).where(wanted))
+            db.execute(insert(LOCKOUTS).values(values(lockout)))
+
+    def unlock(self, user: str) -> int:
+        with self.file.write() as db:
+            return db.execute(delete(LOCKOUTS).where(LOCKOUTS.c.user == user)).rowcount
+
+    def _change(self, name: str, **changed: Any) -> None:
+        with self.file.write() as db:
+            if not db.execute(update(USERS).where(USERS.c.name == name).values(changed)).rowcount:
+                raise StoreError(f"no user {name!r}", hint="run.py user list", again=False)
