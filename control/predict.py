@@ -7,6 +7,7 @@ names that learn.py compares with an action's actual ones. A gain cannot be meas
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import asdict
 from math import isfinite
 from typing import Any
 
@@ -25,7 +26,7 @@ from control.plans import (
     Step,
     name_of,
     nodes_of,
-    step_to_json,
+    pairs_of,
 )
 from control.snapshot import NO_LIMIT, ClusterSnapshot, Longs
 
@@ -78,10 +79,11 @@ def _step(outlook: Outlook, step: Step, one: Exact, seed: int, drawn: bool) -> d
     return {
         "do": name_of(step),
         "nodes": list(nodes_of(step)),
-        "step": step_to_json(step),
+        "groups": len(pairs_of(step)),
         **_sums((step,), (direct,)),
         **told,
         "figures": figures(outlook.numbers, step, direct),
+        "coefficients": asdict(outlook.numbers),
     }
 
 

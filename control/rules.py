@@ -29,6 +29,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from difflib import get_close_matches
 from enum import StrEnum
+from importlib.resources import files
 from typing import Any
 
 from control.cost.coefficients import Coefficients, LocalRule
@@ -50,6 +51,9 @@ class Mode(StrEnum):
     OFF = "off"
     PROPOSE = "propose"
     AUTO = "auto"
+
+
+MODES = tuple(mode.value for mode in Mode)
 
 
 @dataclass(frozen=True)
@@ -95,7 +99,7 @@ KEYS = (
 LIMITS = ("action_bytes_max", "receiver_fill_max", "steps_max", "cooldown_s")
 
 
-def parse_rule(text: str, where: str = "rule") -> Rule:
+def rule_from(text: str, where: str = "rule") -> Rule:
     """RuleError says what is wrong, where, and what would be right."""
     if len(text) > TEXT_MAX:
         raise RuleError(
@@ -122,6 +126,13 @@ def parse_rule(text: str, where: str = "rule") -> Rule:
         _number(table.get("least_confidence", 0.8), 0.0, 1.0, f"{where}, least_confidence"),
         text,
     )
+
+
+def shipped_rules() -> list[Rule]:
+    """What comes with a new installation; none of them acts before somebody says so."""
+    found = sorted(files("control.shipped").iterdir(), key=lambda path: path.name)
+    texts = [(path.name, path.read_text()) for path in found if path.name.endswith(".toml")]
+    return [rule_from(text, f"shipped rule {name}") for name, text in texts]
 
 
 def with_numbers(policy: Policy, numbers: Coefficients) -> Policy:

@@ -49,11 +49,13 @@ class Schedule:
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """What a schedule says now. `mark_s`: what to keep as last fired, None to leave it."""
+    """What a schedule says now. `mark_s`: what to keep as last fired, None to leave it; `since_s`: since when
+    it has been due."""
 
     due: bool
     next_s: float | None
     mark_s: float | None = None
+    since_s: float | None = None
 
 
 def turn(
@@ -74,7 +76,7 @@ def turn(
     coming = schedule.next_after(max(marks), anchor_s)
     if coming is None or coming > now_s:
         return Turn(False, coming)
-    return Turn(True, schedule.next_after(now_s, anchor_s), now_s)
+    return Turn(True, schedule.next_after(now_s, anchor_s), now_s, coming)
 
 
 def _interval_after(every_s: float, after_s: float, anchor_s: float) -> float:

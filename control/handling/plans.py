@@ -264,10 +264,10 @@ def limits_for(ports: Ports, asked: Asked, *, override: bool = False) -> Limits:
     limits = replace(ON_REQUEST, held=held)
     if override:
         return limits
-    return replace(limits, daily_bytes_left=int(_left(ports, asked)[0]))
+    return replace(limits, daily_bytes_left=int(left_of_day(ports, asked)[0]))
 
 
-def _left(ports: Ports, asked: Asked) -> tuple[float, float]:
+def left_of_day(ports: Ports, asked: Asked) -> tuple[float, float]:
     """Bytes and seconds of pause that the actor may still use."""
     most: Mapping[str, Any] = ports.store.kept.get(BUDGET) or {}
     size, pause = most.get("bytes", DAILY_BYTES), most.get("pause_s", DAILY_PAUSE_S)
@@ -284,7 +284,7 @@ def _left(ports: Ports, asked: Asked) -> tuple[float, float]:
 def _pauses(ports: Ports, asked: Asked, plan: Plan, override: bool) -> list[Refusal]:
     if override or not any(isinstance(step, Move) for step in plan.steps):
         return []
-    left = _left(ports, asked)[1]
+    left = left_of_day(ports, asked)[1]
     if left > 0:
         return []
     return [Refusal(Why.DAILY_PAUSE, "the day's seconds of pause are used up", 0, left)]

@@ -17,12 +17,13 @@ from control.cost.options import Option, Priced, cleanup_rows
 from control.cost.outlook import Outlook, look
 from control.cost.search import ranked
 from control.limits import Limits
-from control.parameters import number, whole
+from control.parameters import choice, number, whole
 from control.plans import Plan, Reason, Step, Topic, cleanup_of, move_of, spill_of
 from control.policies import victims
 from control.snapshot import ClusterSnapshot, Longs
 
 SHOWN = 6
+ANY = "any"
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +45,9 @@ class BestGain:
     least_gain_row_s: float = number(
         1.0, 0.0, 1e15, "gains below this are not worth an action", "row·s"
     )
+    only: str = choice(
+        ANY, (ANY, "move", "spill", "cleanup"), "which kind of option is done at all"
+    )
     seed: int = whole(0, 0, 2**31, "of the draws")
     numbers: Coefficients = field(default_factory=Coefficients)
 
@@ -58,9 +62,12 @@ class BestGain:
         if since < self.span_s:
             return Plan.nothing("the last adaptation is too recent", rest)
         outlook = self.look(snapshot)
-        menu = ranked(outlook, limits)
+        menu = [p for p in ranked(outlook, limits) if self._wanted(p)]
         inputs = (rest, _nothing_said(outlook), *_menu_said(menu))
         return self._best(outlook, menu, inputs)
+
+    def _wanted(self, priced: Priced) -> bool:
+        return self.only == ANY or priced.option.kind in (self.only, "nothing")
 
     def look(self, snapshot: ClusterSnapshot) -> Outlook:
         rule = LocalRule(self.threshold, self.spill_percent)

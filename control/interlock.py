@@ -1,0 +1,298 @@
+"""What keeps a rule from acting on a query: every blocker now, as data, and when it may next.
+
+`interlock` is pure: it judges facts that `facts` reads. The loop asks it before each evaluation, the console
+and the API to say why a rule does not fire.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from typing import Any
+
+from control.actions import State
+from control.handling.base import FRESH_S, Ports
+from control.handling.plans import left_of_day, on_hold
+from control.kinds import Asked
+from control.ledger import ActionRow, CommandState, ProposalState, RuleRow
+from control.people import Actor, Role, Source
+from control.ports import Store
+from control.rules import Mode, Rule
+from control.schedule import Turn, quiet_until, turn
+from control.units import said
+
+STOPPED_S = 600.0  # a person stopped it: it leaves the query alone for as long
+LOOKS_MAX = 64  # spans of quiet that are gone through to find when it may next
+ENGINE = "engine"
+LIVE = "running"
+
+
+class Block(StrEnum):
+    """Why a rule does not act."""
+
+    OFF = "off"
+    HOLD = "hold"
+    NOT_DUE = "not_due"
+    QUIET = "quiet"
+    COOL_DOWN = "cool_down"
+    STOPPED = "stopped"  # a person dismissed or cancelled what it wanted
+    QUERY = "query"  # it does not run
+    ENGINE_STALE = "engine_stale"
+    NO_SNAPSHOT = "no_snapshot"
+    RUNNING = "running"  # an action is on its way
+    OPEN_PROPOSAL = "open_proposal"
+    BUDGET = "budget"
+
+
+# Over soon: a schedule that meets one of these waits for it instead of missing its turn.
+PASSING = frozenset(
+    {Block.COOL_DOWN, Block.ENGINE_STALE, Block.NO_SNAPSHOT, Block.RUNNING, Block.OPEN_PROPOSAL}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Blocker:
+    """One reason, and until when; None: nobody knows."""
+
+    why: Block
+    text: str
+    until_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What a rule's turn depends on besides the rule itself."""
+
+    now_s: float
+    mode: Mode
+    changed_s: float
+    anchor_s: float
+    last_fired_s: float | None = None
+    last_acted_s: float | None = None  # on this query
+    stopped_s: float | None = None
+    hold_until_s: float | None = None
+    hold_by: str = ""
+    query_state: str = LIVE
+    engine_s: float | None = None  # its last heartbeat
+    snapshot_s: float | None = None
+    ended_s: float | None = None  # when the query's last action did
+    running: tuple[str, ...] = ()
+    open_proposal: str = ""
+    open_until_s: float | None = None
+    editor: str = ""
+    editor_role: Role | None = None  # None: there is no such user, or not any more
+    editor_disabled: bool = False
+    bytes_left: float = float("inf")
+    pause_left_s: float = float("inf")
+
+
+@dataclass(frozen=True, slots=True)
+class Interlock:
+    """`mode`: what it would do; `fallback` says why that is less than it is set to."""
+
+    blockers: tuple[Blocker, ...]
+    mode: Mode
+    turn: Turn
+    next_s: float | None  # when it may act again, as far as can be known; None: nobody knows
+    fallback: str = ""
+
+    @property
+    def free(self) -> bool:
+        return not self.blockers
+
+    @property
+    def passing(self) -> bool:
+        """Nothing but what is over soon stands in its way."""
+        return all(blocker.why in PASSING for blocker in self.blockers)
+
+
+def interlock(rule: Rule, facts: Facts) -> Interlock:
+    """Everything that stands in a rule's way now."""
+    now = turn(
+        rule.schedule,
+        facts.now_s,
+        last_fired_s=facts.last_fired_s,
+        changed_s=facts.changed_s,
+        anchor_s=facts.anchor_s,
+    )
+    found = [*_set(rule, facts, now), *_engine(facts), *_others(facts)]
+    mode, fallback = _mode(facts)
+    return Interlock(tuple(found), mode, now, _next(rule, facts, now, found), fallback)
+
+
+def _set(rule: Rule, facts: Facts, now: Turn) -> list[Blocker]:
+    """What people have set: mode, hold, schedule, quiet hours, cool-down."""
+    found, at = [], facts.now_s
+    if facts.mode is Mode.OFF:
+        found.append(Blocker(Block.OFF, "the rule is off"))
+    if facts.hold_until_s is not None and facts.hold_until_s > at:
+        text = f"automation is held by {facts.hold_by or 'somebody'}"
+        found.append(Blocker(Block.HOLD, text, facts.hold_until_s))
+    if not now.due:
+        found.append(Blocker(Block.NOT_DUE, f"its schedule: {rule.schedule}", now.next_s))
+    quiet = quiet_until(rule.quiet, at, rule.zone)
+    if quiet is not None:
+        spans = ", ".join(map(str, rule.quiet))
+        found.append(Blocker(Block.QUIET, f"quiet hours ({spans} {rule.zone})", quiet))
+    for why, since, wait, text in (
+        (Block.COOL_DOWN, facts.last_acted_s, rule.cooldown_s, "since it last did something"),
+        (
+            Block.STOPPED,
+            facts.stopped_s,
+            max(STOPPED_S, rule.cooldown_s),
+            "since a person stopped it",
+        ),
+    ):
+        if since is not None and since <= at < since + wait:
+            found.append(Blocker(why, f"{said(wait)} must pass {text}", since + wait))
+    return found
+
+
+def _engine(facts: Facts) -> list[Blocker]:
+    """What must be there to decide from."""
+    found, at = [], facts.now_s
+    if facts.query_state != LIVE:
+        found.append(Blocker(Block.QUERY, f"the query is {facts.query_state or 'not known'}"))
+    if facts.engine_s is None:
+        found.append(Blocker(Block.ENGINE_STALE, "the engine has not been heard of"))
+    elif at - facts.engine_s > FRESH_S:
+        text = f"the engine was last heard of {said(at - facts.engine_s)} ago"
+        found.append(Blocker(Block.ENGINE_STALE, text))
+    if facts.snapshot_s is None:
+        found.append(Blocker(Block.NO_SNAPSHOT, "nothing is known of the query's state yet"))
+    elif at - facts.snapshot_s > FRESH_S:
+        text = f"what is known of the query is {said(at - facts.snapshot_s)} old"
+        found.append(Blocker(Block.NO_SNAPSHOT, text))
+    elif facts.ended_s is not None and facts.ended_s > facts.snapshot_s:
+        text = "what is known of the query is from before its last action ended"
+        found.append(Blocker(Block.NO_SNAPSHOT, text))
+    return found
+
+
+def _others(facts: Facts) -> list[Blocker]:
+    """What else is on its way, and what the day has left."""
+    found = []
+    if facts.running:
+        text = f"on its way: {', '.join(facts.running[:4])}"
+        found.append(Blocker(Block.RUNNING, text))
+    if facts.open_proposal:
+        text = f"its proposal {facts.open_proposal} is open"
+        found.append(Blocker(Block.OPEN_PROPOSAL, text, facts.open_until_s))
+    if facts.bytes_left <= 0:
+        found.append(Blocker(Block.BUDGET, "rules have used up their half of the day's bytes"))
+    if facts.pause_left_s <= 0:
+        text = "rules have used up their half of the day's seconds of pause"
+        found.append(Blocker(Block.BUDGET, text))
+    return found
+
+
+def _mode(facts: Facts) -> tuple[Mode, str]:
+    """Auto needs an editor who may still ask for it; without one it only proposes."""
+    if facts.mode is not Mode.AUTO:
+        return facts.mode, ""
+    editor = facts.editor or "nobody"
+    if facts.editor_role is None:
+        return Mode.PROPOSE, f"only proposes: its editor, {editor}, is no user any more"
+    if facts.editor_disabled:
+        return Mode.PROPOSE, f"only proposes: its editor, {editor}, is disabled"
+    if not facts.editor_role.covers(Role.ADMIN):
+        text = f"only proposes: its editor, {editor}, is {facts.editor_role}; auto needs an admin"
+        return Mode.PROPOSE, text
+    return Mode.AUTO, ""
+
+
+def _next(rule: Rule, facts: Facts, now: Turn, blockers: Sequence[Blocker]) -> float | None:
+    """The first time of its schedule at which no blocker known to end still stands. A turn that is due and
+    meets only what is over soon waits for it."""
+    others = [b for b in blockers if b.why is not Block.NOT_DUE]
+    if any(b.until_s is None for b in others):
+        return None
+    at = max([facts.now_s, *(b.until_s for b in others if b.until_s is not None)])
+    if now.due and all(b.why in PASSING for b in others):
+        return at
+    for _ in range(LOOKS_MAX):
+        found = rule.schedule.next_after(at - 0.002, facts.anchor_s)
+        if found is None:
+            return None
+        quiet = quiet_until(rule.quiet, found, rule.zone)
+        if quiet is None:
+            return found
+        at = quiet
+    return None
+
+
+def facts(store: Store, row: RuleRow, query: str, now_s: float) -> Facts:
+    """Read for one rule and one query."""
+    held = on_hold(Ports(store, lambda: ""), now_s)
+    editor = store.users.find(row.editor)
+    role = editor.role if editor else None
+    asked = Asked(
+        "propose", {}, Actor(row.editor, Role.OPERATOR, Source.RULE, row.name), query, now_s
+    )
+    size, pause_s = left_of_day(Ports(store, lambda: ""), asked)
+    beats = {beat.process: beat.beat_s for beat in store.metrics.heartbeats()}
+    sample, known = store.metrics.newest(query), store.queries.find(query)
+    recent = store.actions.page(query=query, most=20)
+    proposals = [p for p in store.proposals.page(query=query, most=50) if p.rule == row.name]
+    waiting = [p for p in proposals if p.state is ProposalState.OPEN and p.expires_s > now_s]
+    far = [
+        a for a in recent if not a.id.startswith("local-")
+    ]  # a node's own spills are in its tick
+    ended = [a.ended_s for a in far if a.ended_s is not None]
+    return Facts(
+        now_s,
+        Mode(row.mode),
+        row.changed_s,
+        row.anchor_s,
+        row.last_fired_s,
+        max((p.created_s for p in proposals), default=None),
+        _stopped(row, recent, proposals),
+        held["until_s"] if held else None,
+        str(held["by"]) if held else "",
+        known.state if known else "not registered",
+        beats.get(ENGINE),
+        sample.snapshot.time_s if sample else None,
+        max(ended, default=None),
+        _on_its_way(store, query),
+        waiting[0].id if waiting else "",
+        waiting[0].expires_s if waiting else None,
+        row.editor,
+        role,
+        bool(editor and editor.disabled),
+        size,
+        pause_s,
+    )
+
+
+def _stopped(row: RuleRow, recent: Sequence[ActionRow], proposals: Sequence[Any]) -> float | None:
+    """When a person last dismissed what this rule proposed, or cancelled what it did."""
+    times = [p.created_s for p in proposals if p.state is ProposalState.DISMISSED]
+    times += [
+        a.ended_s
+        for a in recent
+        if a.rule == row.name and a.state == State.CANCELLED and a.ended_s is not None
+    ]
+    return max(times, default=None)
+
+
+def _on_its_way(store: Store, query: str) -> tuple[str, ...]:
+    """Actions of the query that run, and commands for it that the engine has not ended yet."""
+    running = [row.id for row in store.actions.running() if row.query == query]
+    waiting = [
+        command.id
+        for command in store.commands.page(query=query, most=20)
+        if command.kind == "apply" and command.state in (CommandState.QUEUED, CommandState.TAKEN)
+    ]
+    return (*running, *waiting)
+
+
+def interlock_to_json(found: Interlock) -> dict[str, Any]:
+    return {
+        "blockers": [{**asdict(b), "why": b.why.value} for b in found.blockers],
+        "mode": found.mode.value,
+        "fallback": found.fallback,
+        "due": found.turn.due,
+        "next_due_s": found.turn.next_s,
+        "next_eligible_s": found.next_s,
+    }

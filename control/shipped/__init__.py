@@ -1,0 +1,1 @@
+"""Rules that come with Spillway, as TOML; read by rules.py."""
