@@ -1,0 +1,212 @@
+"""The control process: a heartbeat once a second that runs the rules, alerts and learning, one round at a time.
+
+APScheduler beats (one round at once, missed beats are one); everything that may take its time - retention,
+checkpoints of the store, webhooks - has a thread of its own, so that a slow one holds up nothing. A store that
+cannot be reached is tried again with the next beat.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from apscheduler.executors.pool import ThreadPoolExecutor
+from apscheduler.schedulers.background import BackgroundScheduler
+
+from control.dispatch import Dispatcher
+from control.errors import ControlError, StoreError
+from control.learn import learn
+from control.loop import Loop
+from control.ports import Store
+from control.samples import Heartbeat
+from control.watch import Disks, Watch
+
+BEAT, BEAT_S = "beat", 1.0
+LOOK_S = 5.0  # how often is looked whether beats come
+WATCH_S = 5.0
+LEARN_S = 5.0
+TIDY_S, CHECKPOINT_S, DELIVER_S = 60.0, 10.0, 1.0
+END_S = 10.0  # so long a chore that runs is waited for at the end
+MEMORY = "/dev/shm"  # where executors keep their state
+
+Clock = Callable[[], float]
+Chore = Callable[[float], object]
+
+
+def disks() -> Mapping[str, tuple[int, int]]:
+    """Free and whole bytes of where state in memory is."""
+    return room((MEMORY,))
+
+
+def room(paths: tuple[str, ...]) -> dict[str, tuple[int, int]]:
+    """Free and whole bytes by path; a path that is not there is left out."""
+    found = {}
+    for path in paths:
+        if os.path.isdir(path):
+            usage = shutil.disk_usage(path)
+            found[path] = (usage.free, usage.total)
+    return found
+
+
+@dataclass
+class Pulse:
+    """What the process says of itself."""
+
+    started_s: float
+    rounds: int = 0
+    trouble: str = ""
+    trouble_s: float = 0.0
+    chores: dict[str, str] = field(default_factory=dict)  # name → what went wrong last
+
+    def wrong(self, text: str, now_s: float) -> None:
+        self.trouble, self.trouble_s = text, now_s
+
+
+class Service:
+    """One control process. `beat` is one round of everything that is due, called by the scheduler or a test."""
+
+    def __init__(
+        self, store: Store, dispatcher: Dispatcher, clock: Clock, disks: Disks = disks
+    ) -> None:
+        self.store, self.clock = store, clock
+        self.loop, self.watch = Loop(store, dispatcher, clock), Watch(store, disks)
+        self.pulse = Pulse(clock())
+        self._due: dict[str, float] = {}
+
+    def beat(self) -> None:
+        """Nothing that goes wrong here ends the process: it is said in the heartbeat."""
+        now_s = self.clock()
+        trouble = [
+            text
+            for work in (self._rules, self._alerts, self._lessons)
+            if (text := self._tried(work, now_s))
+        ]
+        self.pulse.rounds += 1
+        if trouble:
+            self.pulse.wrong("; ".join(trouble), now_s)
+        else:
+            self.pulse.trouble = ""
+        self._tried(lambda now: self.say("running"), now_s)
+
+    def _rules(self, now_s: float) -> None:
+        done = self.loop.run_once(now_s)
+        if done.errors:
+            raise ControlError("; ".join(done.errors))
+
+    def _alerts(self, now_s: float) -> None:
+        if self._is_due("alerts", WATCH_S, now_s):
+            self.watch.run_once(now_s)
+
+    def _lessons(self, now_s: float) -> None:
+        if self._is_due("lessons", LEARN_S, now_s):
+            learn(self.store, now_s)
+
+    def _is_due(self, what: str, every_s: float, now_s: float) -> bool:
+        """Also when the clock was set back."""
+        last = self._due.get(what)
+        if last is not None and 0 <= now_s - last < every_s:
+            return False
+        self._due[what] = now_s
+        return True
+
+    def _tried(self, work: Chore, now_s: float) -> str:
+        try:
+            work(now_s)
+        except ControlError as error:
+            return str(error)
+        except Exception as error:  # noqa: BLE001 - said, and tried again with the next beat
+            return f"{type(error).__name__}: {error}"
+        return ""
+
+    def say(self, state: str) -> None:
+        """The heartbeat."""
+        pulse = self.pulse
+        about: dict[str, Any] = {"rounds": pulse.rounds, "trouble": pulse.trouble}
+        about["trouble_s"] = pulse.trouble_s or None
+        about["chores"] = dict(pulse.chores)
+        beat = Heartbeat("control", os.getpid(), pulse.started_s, self.clock(), state, about)
+        self.store.metrics.beat(beat)
+
+
+def serve(
+    store: Store,
+    dispatcher: Dispatcher,
+    stop: threading.Event,
+    clock: Clock,
+    *,
+    tidy: Chore | None = None,
+    checkpoint: Chore | None = None,
+    deliver: Chore | None = None,
+    disks: Disks = disks,
+) -> None:
+    """Beat until `stop` is set. Returns once the round that runs has ended."""
+    service = Service(store, dispatcher, clock, disks)
+    chores = {
+        "tidy": (tidy, TIDY_S),
+        "checkpoint": (checkpoint, CHECKPOINT_S),
+        "deliver": (deliver, DELIVER_S),
+    }
+    threads = [
+        _chore(name, work, every_s, stop, service)
+        for name, (work, every_s) in chores.items()
+        if work is not None
+    ]
+    scheduler = BackgroundScheduler(
+        executors={"default": ThreadPoolExecutor(1)},
+        job_defaults={"coalesce": True, "max_instances": 1, "misfire_grace_time": None},
+        timezone="UTC",
+    )
+    service.beat()
+    scheduler.add_job(service.beat, "interval", seconds=BEAT_S, id=BEAT)
+    scheduler.start()
+    try:
+        while not stop.wait(LOOK_S):
+            waken(scheduler, LOOK_S)
+    finally:
+        scheduler.shutdown(wait=True)
+        for thread in threads:
+            thread.join(END_S)
+        _farewell(service)
+
+
+def waken(scheduler: BackgroundScheduler, most_s: float) -> bool:
+    """The scheduler waits for a time of day. When the clock is set back that time is far off: bring it to now."""
+    job, now = scheduler.get_job(BEAT), datetime.now(UTC)
+    if (
+        job is None
+        or job.next_run_time is None
+        or (job.next_run_time - now).total_seconds() <= most_s
+    ):
+        return False
+    job.modify(next_run_time=now)
+    return True
+
+
+def _chore(
+    name: str, work: Chore, every_s: float, stop: threading.Event, service: Service
+) -> threading.Thread:
+    """Work of its own pace. What goes wrong is in the heartbeat until it goes well again."""
+
+    def run() -> None:
+        while not stop.wait(every_s):
+            try:
+                work(service.clock())
+                service.pulse.chores.pop(name, None)
+            except Exception as error:  # noqa: BLE001 - said, and tried again
+                service.pulse.chores[name] = str(error) or type(error).__name__
+
+    thread = threading.Thread(target=run, name=f"control-{name}", daemon=True)
+    thread.start()
+    return thread
+
+
+def _farewell(service: Service) -> None:
+    try:
+        service.say("stopped")
+    except StoreError:
+        return  # its heartbeat grows old instead
