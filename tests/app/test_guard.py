@@ -1,0 +1,339 @@
+"""Who may call what: every route of the app, enumerated; roles, tokens, CSRF, Host, headers."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from werkzeug.test import TestResponse
+
+from app.api.all import ROUTES
+from app.api.table import PREFIX, Route
+from app.guard import host_name
+from app.headers import FIXED
+from app.parts import SAFE_METHODS, parts_of
+from control.people import Role
+from tests.app.made import PASSWORD, Browser, Console, begin, with_query
+
+FILLED = {"node": "1", "group": "1", "number": "1"}
+
+
+def address(rule: str) -> str:
+    """A rule's path with something in its places."""
+    return re.sub(r"[<{](?:\w+:)?(\w+)[>}]", lambda found: FILLED.get(found.group(1), "x"), rule)
+
+
+def every_route(console: Console) -> list[tuple[str, str, str]]:
+    """(endpoint, method, address) of everything the app serves."""
+    return [
+        (rule.endpoint, method, address(rule.rule))
+        for rule in console.app.url_map.iter_rules()
+        for method in sorted((rule.methods or set()) - {"HEAD"})
+    ]
+
+
+def changing(console: Console) -> list[tuple[str, str, str]]:
+    return [found for found in every_route(console) if found[1] not in SAFE_METHODS]
+
+
+def test_every_route_is_in_the_registry_and_nothing_else_is(console: Console) -> None:
+    served = {(endpoint, method) for endpoint, method, _ in every_route(console)}
+    assert served == parts_of(console.app).registry.keys()
+    assert len(served) > 60
+
+
+def test_only_these_are_for_anybody(console: Console) -> None:
+    registry = parts_of(console.app).registry
+    public = {
+        (endpoint, method)
+        for endpoint, method, _ in every_route(console)
+        if (need := registry.need(endpoint, method)) is not None and need.role is None
+    }
+    allowed = {("health", "GET"), ("sign_in_form", "GET"), ("sign_in", "POST"), ("static", "GET")}
+    assert public - {("static", "OPTIONS")} == allowed
+
+
+def test_a_route_that_is_not_registered_is_closed(console: Console) -> None:
+    console.app.add_url_rule("/forgotten", "forgotten", lambda: "secret", methods=["GET"])
+    for role in (None, Role.ADMIN):
+        answer = console.call("GET", "/forgotten", role)
+        assert answer.status_code == 403
+        assert "secret" not in answer.text
+    assert console.signed_in().client.get("/forgotten").status_code == 403
+
+
+def test_without_session_or_token_nothing_is_served(console: Console) -> None:
+    for endpoint, method, path in every_route(console):
+        if endpoint in ("health", "sign_in_form", "sign_in", "static"):
+            continue
+        answer = console.browser().open(path, method=method)
+        expected = 303 if endpoint in ("status", "api_docs") else 401
+        assert answer.status_code == expected, (method, path)
+
+
+def test_an_invalid_token_is_refused_even_beside_a_good_session(console: Console) -> None:
+    browser = console.signed_in()
+    for sent in ("Bearer spw_wrong", "Bearer ", "Basic YTpi", "spw_x", "Bearer spw_a b"):
+        answer = browser.client.get("/api/v1/queries", headers={"Authorization": sent})
+        assert answer.status_code == 401, sent
+        assert answer.headers["WWW-Authenticate"] == "Bearer"
+
+
+@pytest.mark.parametrize("route", ROUTES, ids=lambda route: route.name)
+def test_lower_roles_are_refused_and_told_why(console: Console, route: Route) -> None:
+    for role in Role:
+        if role.covers(route.role):
+            continue
+        answer = console.call(route.method, address(PREFIX + route.path), role)
+        if route.tokens:
+            assert answer.status_code == 403
+            body = answer.get_json()
+            assert body["needed"] == route.role
+            assert body["role"] == role
+
+
+def test_a_token_is_never_above_its_user(console: Console) -> None:
+    token = console.token(Role.ADMIN, user="vic")
+    answer = console.browser().get("/api/v1/users", headers={"Authorization": f"Bearer {token}"})
+    assert answer.status_code == 403
+    low = console.token(Role.VIEWER, user="ada")
+    sent = {"Authorization": f"Bearer {low}"}
+    assert console.browser().get("/api/v1/users", headers=sent).status_code == 403
+    assert console.browser().get("/api/v1/queries", headers=sent).status_code == 200
+
+
+def test_tokens_end(console: Console) -> None:
+    def status(token: str) -> int:
+        sent = {"Authorization": f"Bearer {token}"}
+        return console.browser().get("/api/v1/session", headers=sent).status_code
+
+    short = console.token(Role.VIEWER, expires_s=console.clock() + 60)
+    assert status(short) == 200
+    console.clock.pause(60)
+    assert status(short) == 401
+    made = console.post("/tokens", {"name": "one", "scope": "viewer"}).get_json()
+    assert status(made["token"]) == 200
+    assert console.call("DELETE", f"/api/v1/tokens/{made['id']}").status_code == 200
+    assert status(made["token"]) == 401
+    of_vic = console.token(Role.VIEWER)
+    console.store.users.set_disabled("vic", True)
+    assert status(of_vic) == 401
+
+
+def test_a_token_cannot_be_made_above_ones_own(console: Console) -> None:
+    answer = console.post("/tokens", {"name": "big", "scope": "admin"}, Role.OPERATOR)
+    assert answer.status_code == 403
+
+
+def test_nobody_revokes_anothers_token(console: Console) -> None:
+    made = console.post("/tokens", {"name": "mine", "scope": "viewer"}).get_json()
+    assert console.call("DELETE", f"/api/v1/tokens/{made['id']}", Role.VIEWER).status_code == 404
+
+
+# -- CSRF --------------------------------------------------------------------------------------------
+
+
+def test_every_changing_route_wants_csrf_of_a_session(console: Console) -> None:
+    """Missing, wrong, another session's, in the cookie only, in the header only."""
+    browser, other = console.signed_in(), console.signed_in("vic")
+    name = f"spillway_csrf_{console.settings.port}"
+    good = browser.cookie("csrf")
+    found = changing(console)
+    assert len(found) > 30
+    for endpoint, method, path in found:
+        if endpoint == "sign_in":  # has its own: test_sign_in.py
+            continue
+        for sent in ({}, {"X-CSRF-Token": "wrong"}, {"X-CSRF-Token": other.cookie("csrf")}):
+            answer = browser.client.open(path, method=method, headers=sent, json={})
+            assert _is_csrf(answer), (method, path, sent)
+        browser.client.set_cookie(name, "changed")
+        answer = browser.client.open(path, method=method, headers={"X-CSRF-Token": good}, json={})
+        assert _is_csrf(answer), (method, path)
+        browser.client.set_cookie(name, good)
+    assert browser.client.get("/").status_code == 200  # still signed in: nothing was done
+
+
+def _is_csrf(answer: TestResponse) -> bool:
+    if answer.mimetype == "application/problem+json":
+        return answer.status_code == 403 and answer.get_json()["type"] == "/api#csrf"
+    return answer.status_code == 403 and "CSRF" in answer.text
+
+
+def test_with_csrf_the_same_request_passes(console: Console) -> None:
+    browser = console.signed_in()
+    done = browser.client.post("/api/v1/hold", json={"seconds": 60}, headers=browser.csrf)
+    assert done.status_code == 200
+    assert console.get("/hold")["held"]
+
+
+def test_another_sites_origin_is_refused_whatever_it_brings(console: Console) -> None:
+    browser = console.signed_in()
+    for sent in ({"Origin": "https://evil.example"}, {"Sec-Fetch-Site": "same-site"}):
+        answer = browser.client.post("/api/v1/hold", json={}, headers={**browser.csrf, **sent})
+        assert _is_csrf(answer)
+    sent = {**browser.csrf, "Origin": "http://localhost", "Sec-Fetch-Site": "same-origin"}
+    assert browser.client.post("/api/v1/hold", json={}, headers=sent).status_code == 200
+
+
+def test_tokens_need_no_csrf_and_work_without_cookies(console: Console) -> None:
+    assert console.post("/hold", {"seconds": 60}, Role.OPERATOR).status_code == 200
+
+
+def test_what_is_for_browsers_only_takes_no_token(console: Console) -> None:
+    body = {"password": PASSWORD}
+    assert console.post("/session/confirm", body).status_code == 401
+    assert console.call("GET", "/").status_code == 303
+
+
+def test_reauthentication_is_asked_for_where_the_table_says(console: Console) -> None:
+    browser = console.signed_in()
+    console.clock.pause(console.settings.confirm_s + 1)
+    asked = [route for route in ROUTES if route.confirm is True]
+    assert {"query_unregister", "user_add", "user_disable", "token_add", "webhook_add"} <= {
+        route.name for route in asked
+    }
+    for route in asked:
+        answer = browser.client.open(
+            address(PREFIX + route.path),
+            method=route.method,
+            headers=browser.csrf,
+            json=BODIES[route.name],
+        )
+        assert answer.status_code == 403, route.name
+        assert answer.get_json()["type"] == "/api#confirm", route.name
+
+
+BODIES: dict[str, Any] = {
+    "query_unregister": {},
+    "query_nodes": {"nodes": 2},
+    "user_add": {"name": "eve", "role": "viewer", "password": "long enough 1"},
+    "user_role": {"role": "viewer"},
+    "user_disable": {},
+    "user_enable": {},
+    "user_unlock": {},
+    "user_password": {"password": "long enough 1"},
+    "token_add": {"name": "t", "scope": "viewer"},
+    "webhook_add": {"url": "https://hook.example/", "events": ["alert.raised"]},
+    "budget_set": {"bytes": 1},
+}
+
+
+def test_overriding_the_budget_asks_for_the_password_too(running: Console) -> None:
+    browser = running.signed_in()
+    running.clock.pause(running.settings.confirm_s + 1)
+    path = "/api/v1/proposals/x/apply"
+    answer = browser.client.post(path, json={"override": True}, headers=browser.csrf)
+    assert answer.get_json()["type"] == "/api#confirm"
+    answer = browser.client.post(path, json={}, headers=browser.csrf)
+    assert answer.status_code == 404
+
+
+# -- Host, proxies, headers --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("host", ["localhost", "127.0.0.1:8050", "[::1]:8050", "LOCALHOST:9000"])
+def test_these_hosts_are_served(console: Console, host: str) -> None:
+    assert console.browser().get("/sign-in", headers={"Host": host}).status_code == 200
+
+
+@pytest.mark.parametrize(
+    "host",
+    ["evil.example", "localhost.evil.example", "127.0.0.1.evil.example:80", "evil.example:8050",
+     "[::2]", "", "local host", "localhost@evil.example"],
+)  # fmt: skip
+def test_other_hosts_are_not(console: Console, host: str) -> None:
+    for path in ("/sign-in", "/health", "/api/v1/queries", "/assets/plain.css", "/nothing"):
+        assert console.browser().get(path, headers={"Host": host}).status_code == 400, path
+
+
+def test_further_hosts_can_be_configured(tmp_path: Path) -> None:
+    console = begin(tmp_path, hosts=("spillway.example",))
+    sent = {"Host": "Spillway.Example:443"}
+    assert console.browser().get("/sign-in", headers=sent).status_code == 200
+    console.store.close()
+
+
+@given(st.text(max_size=40))
+def test_a_host_name_never_has_a_port(host: str) -> None:
+    assert not host_name(host).endswith(":80")
+
+
+def test_proxy_headers_are_ignored_unless_configured(tmp_path: Path) -> None:
+    sent = {"X-Forwarded-For": "203.0.113.9", "X-Forwarded-Host": "evil.example"}
+    console = begin(tmp_path)
+    browser = Browser(console, console.browser())
+    token = browser.form()
+    data = {"user": "ada", "password": "wrong", "csrf": token}
+    assert browser.client.post("/sign-in", data=data, headers=sent).status_code == 401
+    assert console.store.audit.page(user="ada")[0].address == "127.0.0.1"
+    console = console.again(proxies=1)
+    sent = {"X-Forwarded-For": "203.0.113.9"}
+    browser = Browser(console, console.browser())
+    data["csrf"] = browser.form()
+    assert browser.client.post("/sign-in", data=data, headers=sent).status_code == 401
+    assert console.store.audit.page(user="ada")[0].address == "203.0.113.9"
+    console.store.close()
+
+
+def test_headers_are_on_every_answer(console: Console) -> None:
+    with_query(console)
+    console.clock.pause(1)
+    browser = console.signed_in()
+    paths = [(method, path) for _, method, path in every_route(console)]
+    paths += [("GET", "/nothing"), ("DELETE", "/"), ("GET", "/assets/plain.css")]
+    for method, path in paths:
+        for answer in (browser.client.open(path, method=method), console.call(method, path)):
+            for name, value in FIXED.items():
+                assert answer.headers[name] == value, (method, path, name)
+            assert "Server" not in answer.headers
+            if not path.startswith("/assets"):
+                assert answer.headers["Cache-Control"] == "no-store", path
+            answer.close()
+
+
+def test_the_policy_allows_no_eval_no_inline_and_no_frames() -> None:
+    policy = FIXED["Content-Security-Policy"]
+    assert "unsafe" not in policy
+    assert "frame-ancestors 'none'" in policy
+    assert "default-src 'none'" in policy
+
+
+def test_pages_need_nothing_that_the_policy_forbids(running: Console) -> None:
+    browser = running.signed_in()
+    for path in ("/", "/api", "/nothing"):
+        page = browser.client.get(path).text
+        assert "<script" not in page
+        assert "style=" not in page
+        assert not re.search(r"\son\w+=", page)
+        assert not re.search(r"(src|href)=\"(https?:)?//", page)
+        assert '<html lang="en">' in page
+
+
+def test_an_error_of_ours_shows_no_traceback(console: Console, monkeypatch: Any) -> None:
+    def broken(*_: object) -> None:
+        raise RuntimeError("a secret inside")
+
+    monkeypatch.setattr(console.store.queries, "all", broken)
+    console.app.logger.disabled = True
+    for answer in (console.call("GET", "/api/v1/queries"), console.signed_in().client.get("/")):
+        assert answer.status_code == 500
+        assert "secret" not in answer.text
+        assert "Traceback" not in answer.text
+
+
+def test_a_store_that_is_away_is_said_with_when_to_try_again(console: Console) -> None:
+    token = console.token()
+    folder = console.folder
+    console.store.close()
+    (folder / "ledger.db").rename(folder / "away.db")
+    answer = console.browser().get("/api/v1/queries", headers={"Authorization": f"Bearer {token}"})
+    assert answer.status_code == 503
+    assert int(answer.headers["Retry-After"]) >= 1
+    assert answer.mimetype == "application/problem+json"
+    (folder / "away.db").rename(folder / "ledger.db")
+    answer = console.browser().get("/api/v1/queries", headers={"Authorization": f"Bearer {token}"})
+    assert answer.status_code == 200
