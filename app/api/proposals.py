@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from app.api.schema import BOOL, array, number, obj, one_of, page, text, whole
+from app.api.schema import BOOL, array, both, number, obj, one_of, page, text, whole
 from app.api.shapes import schema_of, shown
 from app.api.table import DONE, PAGED, Call, Route, paged
 from app.problems import Problem
@@ -66,7 +66,7 @@ REQUEST = obj(
         "bytes": whole(0),
     },
 )
-PART = {**array({"type": ["string", "array"]}, 2, 2), "description": "[operator, [groups]]"}
+PART = both(text(200, 1), array(whole(0, 10_000_000), GROUPS_MAX, 1))  # [operator, [groups]]
 STEP = obj(
     {"do": one_of(list(KINDS))},
     {

@@ -49,6 +49,17 @@ def array(items: Schema, most: int | None = None, least: int = 0) -> Schema:
     return found | ({"maxItems": most} if most is not None else {})
 
 
+def both(*items: Schema) -> Schema:
+    """A list with exactly these items, in this order."""
+    return {
+        "type": "array",
+        "prefixItems": list(items),
+        "items": False,
+        "minItems": len(items),
+        "maxItems": len(items),
+    }
+
+
 def obj(needs: Mapping[str, Schema], may: Mapping[str, Schema] | None = None) -> Schema:
     """An object with exactly these fields: those it needs, those it may have."""
     fields = {**needs, **(may or {})}
@@ -126,8 +137,12 @@ def _array(value: Any, schema: Schema, where: str, faults: list[Fault]) -> Any:
     if len(value) < least or (most is not None and len(value) > most):
         faults.append((where, f"has {len(value)} items, not {least} to {most or 'any number'}"))
         return value
-    items = schema.get("items", {})
-    return [_checked(item, items, f"{where}[{n}]", faults) for n, item in enumerate(value)]
+    first: Sequence[Schema] = schema.get("prefixItems", ())
+    rest: Schema = schema.get("items") or {}
+    return [
+        _checked(item, first[n] if n < len(first) else rest, f"{where}[{n}]", faults)
+        for n, item in enumerate(value)
+    ]
 
 
 def _object(value: Any, schema: Schema, where: str, faults: list[Fault]) -> Any:

@@ -45,12 +45,12 @@ def plain(value: Any) -> Any:
 
 
 def numbers(column: np.ndarray[Any, Any]) -> list[Any]:
-    """A column as a list; rounded to what can be seen, gaps as null."""
+    """A column as a list; times to milliseconds, what is small to millionths; gaps as null."""
     if column.dtype.kind != "f":
         found: list[Any] = column.tolist()
         return found
     whole = column.astype(np.float64)
-    rounded = np.where(np.abs(whole) >= 1e6, np.round(whole), np.round(whole, 6))
+    rounded = np.where(np.abs(whole) >= 1e6, np.round(whole, 3), np.round(whole, 6))
     if np.isfinite(rounded).all():
         all_there: list[Any] = rounded.tolist()
         return all_there
