@@ -153,7 +153,7 @@ class File:
                     self._engine.dispose()
                 with contextlib.suppress(FileNotFoundError):
                     os.replace(self.path, f"{self.path}.damaged")
-                _forget_wal(self.path)
+                forget_wal(self.path)
             self._engine, self._key = None, None
 
 
@@ -233,6 +233,14 @@ def version_of(engine: Engine) -> str | None:
         return None if row is None else str(row[0])
 
 
+def version_at(path: Path, kind: Kind) -> str | None:
+    engine = connect(path, kind)
+    try:
+        return version_of(engine)
+    finally:
+        engine.dispose()
+
+
 def check_version(engine: Engine, path: Path, kind: Kind) -> None:
     found = version_of(engine)
     if found == kind.version:
@@ -273,12 +281,13 @@ def make(path: Path, kind: Kind) -> bool:
             )
             connection.exec_driver_sql("INSERT INTO alembic_version VALUES (?)", (kind.version,))
         engine.dispose()
-        _forget_wal(path)  # of a file that was deleted without it: SQLite would read it
+        forget_wal(path)  # of a file that was deleted without it: SQLite would read it
         os.replace(fresh, path)
         return True
 
 
-def _forget_wal(path: Path) -> None:
+def forget_wal(path: Path) -> None:
+    """Nothing may have the file open that is meant by it."""
     for end in ("-wal", "-shm"):
         with contextlib.suppress(FileNotFoundError):
             os.unlink(f"{path}{end}")

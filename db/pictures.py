@@ -111,10 +111,12 @@ def _one(time_s: float, body: bytes, operator: str, group: int) -> GroupTile:
 def hours_to_tile(file: File, query: str, before_s: float, most: int) -> list[int]:
     """Hours over by then whose tiles have another number of points than there are pictures."""
     hour = PICTURES.c.minute_s // HOUR_S * HOUR_S
-    over = (PICTURES.c.query == query) & (PICTURES.c.minute_s < before_s // HOUR_S * HOUR_S)
+    end_s = before_s // HOUR_S * HOUR_S
+    over = (PICTURES.c.query == query) & (PICTURES.c.minute_s < end_s)
     pictures = select(hour.label("hour"), func.count()).where(over).group_by("hour")
     g = GROUP_TILES.c
-    tiles = select(g.start_s, func.max(g.points)).where(g.query == query).group_by(g.start_s)
+    laid_out = (g.query == query) & (g.start_s < end_s)
+    tiles = select(g.start_s, func.max(g.points)).where(laid_out).group_by(g.start_s)
     with file.read() as db:
         wanted = {int(row[0]): int(row[1]) for row in db.execute(pictures)}
         there = {int(row[0]): int(row[1]) for row in db.execute(tiles)}

@@ -1,0 +1,1 @@
+"""Versions of metrics.db, oldest first; each stands by itself and knows nothing of today's tables."""

@@ -1,0 +1,1 @@
+"""The store on real files: each noun, faults, time going by."""

@@ -1,0 +1,33 @@
+"""A store in a folder of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+
+from db.open import Store, open_store
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    found = open_store(tmp_path / "data", create=True)
+    yield found
+    found.close()
+
+
+@pytest.fixture
+def fresh() -> Iterator[Callable[[], Store]]:
+    """A new store at each call: one for each of Hypothesis's examples."""
+    with TemporaryDirectory() as folder:
+        stores: list[Store] = []
+
+        def make() -> Store:
+            stores.append(open_store(Path(folder) / str(len(stores)), create=True))
+            return stores[-1]
+
+        yield make
+        for store in stores:
+            store.close()

@@ -1,0 +1,170 @@
+"""Users, sessions, tokens, lockouts, audit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sqlalchemy import delete, update
+
+from control.errors import StoreConflict, StoreError
+from control.people import AuditLine, Lockout, Role, Session, Source, Token, User
+from db.open import Store
+from db.schema import AUDIT
+from tests.db.made import NASTY, START_S, anything, user
+
+S = START_S
+
+
+def session(id_hash: str, of: str = "ann", active_s: float = S) -> Session:
+    return Session(id_hash, of, "csrf", S, active_s, S, "127.0.0.1")
+
+
+@given(some=st.lists(anything(User), unique_by=lambda u: u.name, max_size=5))
+def test_users_come_back_as_they_were_put_in(fresh: Callable[[], Store], some: list[User]) -> None:
+    store = fresh()
+    for one in some:
+        store.users.add(one)
+    assert store.users.all() == sorted(some, key=lambda u: u.name.encode())
+    for one in some:
+        assert store.users.find(one.name) == one
+
+
+@given(one=anything(Session), other=anything(Token), line=anything(AuditLine))
+def test_sessions_tokens_and_audit_come_back(
+    fresh: Callable[[], Store], one: Session, other: Token, line: AuditLine
+) -> None:
+    store = fresh()
+    for name in {one.user, other.user}:
+        store.users.add(user(name))
+    store.sessions.add(one)
+    store.tokens.add(other)
+    store.audit.add(line)
+    assert store.sessions.find(one.id_hash) == one
+    assert store.tokens.find(other.sha256) == other
+    assert store.tokens.of(other.user) == [other]
+    assert store.audit.page() == [replace(line, id=1)]
+
+
+@given(of=anything(Lockout), again=st.integers(0, 9))
+def test_a_lockout_is_replaced_and_unlocked(
+    fresh: Callable[[], Store], of: Lockout, again: int
+) -> None:
+    store = fresh()
+    store.users.keep_lockout(of)
+    store.users.keep_lockout(replace(of, failures=again))
+    assert store.users.lockout(of.user, of.address) == replace(of, failures=again)
+    assert store.users.lockout(of.user, of.address + "x") is None
+    assert store.users.unlock(of.user) == 1
+    assert store.users.lockout(of.user, of.address) is None
+    assert store.users.unlock(of.user) == 0
+
+
+def test_a_taken_name_is_a_conflict_and_changes_nothing(store: Store) -> None:
+    store.users.add(user())
+    with pytest.raises(StoreConflict) as caught:
+        store.users.add(user(role=Role.ADMIN))
+    assert not caught.value.again
+    assert store.users.all() == [user()]
+
+
+def test_a_new_password_and_disabling_end_the_user_s_sessions(store: Store) -> None:
+    store.users.add(user())
+    store.users.add(user("bob"))
+    for change in (
+        lambda: store.users.set_password("ann", "new"),
+        lambda: store.users.set_disabled("ann", True),
+    ):
+        store.sessions.add(session("1"))
+        store.sessions.add(session("2", "bob"))
+        change()
+        assert store.sessions.find("1") is None
+        assert store.sessions.find("2") is not None
+        store.sessions.end("2")
+    found = store.users.find("ann")
+    assert found is not None
+    assert (found.password_hash, found.disabled) == ("new", True)
+    store.users.set_disabled("ann", False)
+    store.users.set_role("ann", Role.ADMIN)
+    store.users.seen("ann", S + 5)
+    found = store.users.find("ann")
+    assert found == replace(user(role=Role.ADMIN), password_hash="new", seen_s=S + 5)
+
+
+@pytest.mark.parametrize("name", NASTY)
+def test_who_does_not_exist_cannot_be_changed(store: Store, name: str) -> None:
+    store.users.add(user())
+    with pytest.raises(StoreError, match="no user"):
+        store.users.set_role(name, Role.ADMIN)
+    with pytest.raises(StoreError, match="no user"):
+        store.users.set_password(name, "x")
+    assert store.users.all() == [user()]
+
+
+def test_sessions_are_touched_confirmed_and_dropped_when_old(store: Store) -> None:
+    store.users.add(user())
+    for number in range(4):
+        store.sessions.add(replace(session(str(number), active_s=S + number), created_s=S + number))
+    store.sessions.touch("0", S + 100)
+    store.sessions.confirm("0", S + 50)
+    store.sessions.touch("gone", S)
+    assert store.sessions.find("0") == replace(session("0", active_s=S + 100), confirmed_s=S + 50)
+    assert store.sessions.drop_before(S + 2, S) == 1, "1 was idle; 0 was touched"
+    assert store.sessions.drop_before(S, S + 3) == 2, "0 and 2 are too old, however active"
+    assert store.sessions.find("3") is not None
+
+
+def test_a_session_of_nobody_is_refused(store: Store) -> None:
+    with pytest.raises(StoreError, match="not there"):
+        store.sessions.add(session("1"))
+
+
+def test_a_token_is_revoked_once(store: Store) -> None:
+    store.users.add(user())
+    token = Token("t1", "ann", "ci", "f" * 64, Role.VIEWER, S)
+    store.tokens.add(token)
+    with pytest.raises(StoreConflict):
+        store.tokens.add(replace(token, id="t2"))
+    store.tokens.used("t1", S + 1)
+    assert store.tokens.revoke("t1", S + 2)
+    assert not store.tokens.revoke("t1", S + 3)
+    assert not store.tokens.revoke("t0", S + 3)
+    assert store.tokens.find("f" * 64) == replace(token, used_s=S + 1, revoked_s=S + 2)
+
+
+def line(number: int, **more: str) -> AuditLine:
+    given = {"user": "ann", "what": "spill", "subject": "q", **more}
+    return AuditLine(S + number, source=Source.CLI, address="", outcome="accepted", **given)
+
+
+def test_audit_pages_go_back_without_gap_or_repetition(store: Store) -> None:
+    for number in range(25):
+        store.audit.add(line(number))
+    seen: list[int] = []
+    before: int | None = None
+    while page := store.audit.page(before=before, most=7):
+        seen += [one.id for one in page]
+        before = page[-1].id
+        store.audit.add(line(99))  # what comes meanwhile does not move the pages
+    assert seen == list(range(25, 0, -1))
+
+
+def test_audit_is_filtered(store: Store) -> None:
+    store.audit.add(line(1))
+    store.audit.add(line(2, user="bob"))
+    store.audit.add(line(3, user="bob", what="move", subject="r"))
+    assert [one.time_s - S for one in store.audit.page(user="bob")] == [3, 2]
+    assert [one.time_s - S for one in store.audit.page(user="bob", what="spill")] == [2]
+    assert [one.time_s - S for one in store.audit.page(subject="r")] == [3]
+    assert store.audit.page(user="'; --") == []
+
+
+def test_audit_lines_are_neither_changed_nor_deleted(store: Store) -> None:
+    store.audit.add(line(1))
+    for statement in (delete(AUDIT), update(AUDIT).values(user="x")):
+        with pytest.raises(StoreError, match="never changed"), store.ledger_file.write() as db:
+            db.execute(statement)
+    assert [one.user for one in store.audit.page()] == ["ann"]
