@@ -2,13 +2,16 @@
 
 Whole numbers, flags and times come back exactly; rates and estimates as single precision (RATES).
 
-    magic · length of the head · length of the nodes · head (JSON) · nodes (Arrow) · groups (Arrow)
+    magic · checksum of the rest · lengths of head and nodes · head (JSON) · nodes (Arrow) · groups (Arrow)
+
+Arrow's reader trusts what it reads; hence the checksum.
 """
 
 from __future__ import annotations
 
 import json
 import struct
+import zlib
 from collections.abc import Sequence
 from dataclasses import asdict, fields
 from typing import Any
@@ -24,7 +27,8 @@ RATES = frozenset(
     {"rows_in_per_s", "rows_out_per_s", "bytes_per_s", "owed_rows", "owed_rows_per_s"}
 )
 _MAGIC = b"SPW1"
-_LENGTHS = struct.Struct("<4sII")
+_START = struct.Struct("<4sI")
+_LENGTHS = struct.Struct("<II")
 _NARROW = (np.int8, np.uint8, np.int16, np.uint16, np.int32, np.uint32)
 _TYPES: dict[str, npt.DTypeLike] = {"Longs": np.int64, "Doubles": np.float64, "Bools": np.bool_}
 
@@ -41,8 +45,9 @@ def pack(snapshot: ClusterSnapshot) -> bytes:
     text = json.dumps(head, separators=(",", ":")).encode()
     nodes = _columns_out(snapshot.nodes, frozenset())
     groups = _columns_out(snapshot.groups, RATES)
-    start = _LENGTHS.pack(_MAGIC, len(text), nodes.size)
-    return b"".join((start, text, memoryview(nodes), memoryview(groups)))
+    lengths = _LENGTHS.pack(len(text), nodes.size)
+    rest = b"".join((lengths, text, memoryview(nodes), memoryview(groups)))
+    return _START.pack(_MAGIC, zlib.crc32(rest)) + rest
 
 
 def unpack(body: bytes) -> ClusterSnapshot:
@@ -80,10 +85,13 @@ def unpack_columns(
 def _parts(body: bytes) -> tuple[dict[str, Any], memoryview, memoryview]:
     whole = memoryview(body)
     try:
-        magic, head_size, nodes_size = _LENGTHS.unpack_from(whole)
+        magic, checksum = _START.unpack_from(whole)
         if magic != _MAGIC:
             raise ValueError(f"it begins with {magic!r}")
-        rest = whole[_LENGTHS.size :]
+        if zlib.crc32(whole[_START.size :]) != checksum:
+            raise ValueError("its checksum is wrong")
+        head_size, nodes_size = _LENGTHS.unpack_from(whole, _START.size)
+        rest = whole[_START.size + _LENGTHS.size :]
         head = json.loads(bytes(rest[:head_size]))
         end = head_size + nodes_size
         return head, rest[head_size:end], rest[end:]

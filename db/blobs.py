@@ -1,9 +1,10 @@
-"""Named NumPy arrays as bytes and back: bytes of the same weight together, then zstd."""
+"""Named NumPy arrays as bytes and back: bytes of the same weight together, then zstd. With a checksum."""
 
 from __future__ import annotations
 
 import json
 import struct
+import zlib
 from collections.abc import Mapping
 from typing import Any
 
@@ -14,7 +15,7 @@ import pyarrow as pa
 from control.errors import StoreError
 
 Arrays = dict[str, npt.NDArray[Any]]
-_LENGTH = struct.Struct("<I")
+_START = struct.Struct("<II")  # checksum of the rest, length of the head
 
 
 def to_blob(arrays: Mapping[str, npt.NDArray[Any]], **head: Any) -> bytes:
@@ -24,16 +25,19 @@ def to_blob(arrays: Mapping[str, npt.NDArray[Any]], **head: Any) -> bytes:
         for (name, array), piece in zip(arrays.items(), pieces, strict=True)
     ]
     text = json.dumps({**head, "arrays": about}, separators=(",", ":")).encode()
-    return b"".join((_LENGTH.pack(len(text)), text, *pieces))
+    rest = b"".join((text, *pieces))
+    return _START.pack(zlib.crc32(rest), len(text)) + rest
 
 
 def from_blob(body: bytes) -> tuple[dict[str, Any], Arrays]:
     """The head, and the arrays."""
     whole = memoryview(body)
     try:
-        (length,) = _LENGTH.unpack_from(whole)
-        at = _LENGTH.size + length
-        head = json.loads(bytes(whole[_LENGTH.size : at]))
+        checksum, length = _START.unpack_from(whole)
+        if zlib.crc32(whole[_START.size :]) != checksum:
+            raise ValueError("its checksum is wrong")
+        at = _START.size + length
+        head = json.loads(bytes(whole[_START.size : at]))
         arrays: Arrays = {}
         for name, kind, shape, size in head.pop("arrays"):
             arrays[name] = _spread(whole[at : at + size], np.dtype(kind), tuple(shape))
