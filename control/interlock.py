@@ -23,6 +23,8 @@ from control.schedule import Turn, quiet_until, turn
 from control.units import said
 
 STOPPED_S = 600.0  # a person stopped it: it leaves the query alone for as long
+WAIT_MAX_S = 600.0  # so long a due schedule waits for what is over soon
+WAITS_FROM_S = 60.0  # schedules that come more often do not wait: they come again
 LOOKS_MAX = 64  # spans of quiet that are gone through to find when it may next
 ENGINE = "engine"
 LIVE = "running"
@@ -220,6 +222,15 @@ def _next(rule: Rule, facts: Facts, now: Turn, blockers: Sequence[Blocker]) -> f
             return found
         at = quiet
     return None
+
+
+def waits(rule: Rule, now: Turn, locks: Sequence[Interlock], now_s: float) -> bool:
+    """A schedule that comes seldom, and meets only what is over soon, stays due for a while."""
+    if not locks or now.since_s is None or now.next_s is None:
+        return False
+    seldom = now.next_s - now.since_s > WAITS_FROM_S
+    stuck = all(not lock.free and lock.passing for lock in locks)
+    return seldom and stuck and now_s - now.since_s < WAIT_MAX_S
 
 
 def facts(store: Store, row: RuleRow, query: str, now_s: float) -> Facts:

@@ -19,7 +19,14 @@ from control.errors import ControlError, StoreError
 from control.evaluate import Found, Outcome, blocked, evaluate, signature
 from control.handling.base import Ports, running
 from control.handling.plans import limits_for
-from control.interlock import Facts, Interlock, facts, interlock, interlock_to_json
+from control.interlock import (
+    Facts,
+    Interlock,
+    facts,
+    interlock,
+    interlock_to_json,
+    waits,
+)
 from control.kinds import Asked
 from control.learn import BASE, numbers
 from control.ledger import Evaluation, RuleRow, Wanted
@@ -28,9 +35,6 @@ from control.people import Actor, Role, Source
 from control.ports import Store
 from control.rules import Mode, Rule, rule_from
 from control.samples import Sample
-
-WAIT_MAX_S = 600.0  # so long a due schedule waits for what is over soon
-WAITS_FROM_S = 60.0  # schedules that come more often do not wait: they come again
 
 
 @dataclass
@@ -165,15 +169,6 @@ def turn_of(rule: Rule, row: RuleRow, now_s: float) -> schedule.Turn:
         changed_s=row.changed_s,
         anchor_s=row.anchor_s,
     )
-
-
-def waits(rule: Rule, turn: schedule.Turn, locks: list[Interlock], now_s: float) -> bool:
-    """A schedule that comes seldom, and meets only what is over soon, stays due for a while."""
-    if not locks or turn.since_s is None or turn.next_s is None:
-        return False
-    seldom = turn.next_s - turn.since_s > WAITS_FROM_S
-    stuck = all(not lock.free and lock.passing for lock in locks)
-    return seldom and stuck and now_s - turn.since_s < WAIT_MAX_S
 
 
 def actor_of(row: RuleRow, known: Facts, lock: Interlock) -> Actor:
