@@ -229,7 +229,9 @@ class NodeStep:
         """A side's runs with those that came back before them."""
         assert self.settle is not None
         mine = change.apply(self.runs[side]) if change else self.runs[side]
-        return Change(0, (*self.settle.runs[side], *mine))
+        return Change(
+            0, files.in_order((*self.settle.runs[side], *mine), self.op.sides[side].span_us)
+        )
 
     def _hold(self, side: int, piles: list[pa.RecordBatch]) -> Iterator[Hold]:
         """Write rows that have to wait into the hold buffer."""

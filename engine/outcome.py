@@ -39,11 +39,13 @@ class Outcome:
     aside: dict[str, int]  # rows, by kind
     seen: dict[str, int]
     disk: dict[Place, Runs] = field(default_factory=dict)  # what nodes spilled by themselves
+    work: dict[int, list[Any]] = field(default_factory=dict)  # what small jobs came to, by node
 
     def checked(self, flow: Flow, brief: Brief) -> Outcome:
         """The same, after making sure that all who were to take something in have reported."""
         reported = {(flow.ops[op].id, node) for op, node in self.heads}
         missing = [at for at in (*brief.releases, *brief.settle) if at not in reported]
+        missing += [("side jobs", node) for node in brief.work if node not in self.work]
         if missing:
             raise StateError(
                 f"node {missing[0][1]} did not take in what it was to, for {missing[0][0]}",
@@ -184,6 +186,8 @@ def outcome_of(flow: Flow, rows: list[tuple[Any, ...]]) -> Outcome:
         op = flow.ops[number]
         head, delta = parse_report(bytes(body))
         found.heads[number, node] = head
+        if "work" in head:
+            found.work[node] = head.pop("work")
         for side, (kept, added) in head["changes"].items():
             found.changes[Place(op.id, node, int(side))] = Change(
                 kept, tuple(Run.unpack(r) for r in added)

@@ -110,7 +110,9 @@ TABLE = (
     Setting("queries_max", "64", "most queries in one engine", _count(1, 1000)),
     Setting("data_dir", "data/spillway", "folder of `run.py up`: store, queries, logs", _directory),
     Setting("port", "8050", "port of the console, on this machine only", _count(0, 65_535)),
-    Setting("hosts", "", "further names that browsers may call the console by, with , between", str),
+    Setting(
+        "hosts", "", "further names that browsers may call the console by, with , between", str
+    ),
     Setting("https", "no", "a proxy in front speaks https: yes or no", _choice("no", "yes")),
     Setting("proxies", "0", "proxies in front whose X-Forwarded headers count", _count(0, 5)),
     Setting("idle_minutes", "60", "a sign-in ends so long after its last use", _count(1, 10_080)),

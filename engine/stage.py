@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from engine import brief
+from engine.adapt.tasks import Work as SideWork
 from engine.brief import Brief
 from engine.columns import concat
 from engine.errors import SpillwayError
@@ -108,8 +109,12 @@ class _Work:
     def run(self, parts: Parts) -> Iterator[pa.RecordBatch]:
         """Results for the stages to come, and a report for each operator."""
         plan = self.plan
+        besides: dict[str, Any] = {}
         if self.number == 0:
             hosts.tidy(plan.tiers[plan.flow.root.id], self.tick)
+            if orders := self.tick.work.get(self.node):
+                work = SideWork(plan, self.tick, self.node)
+                besides = {"work": [work.do(order) for order in orders]}
         aside = self._set_aside(parts)
         for op in plan.flow.ops:
             if op.stage != self.number:
@@ -122,9 +127,10 @@ class _Work:
             held = {n: parts.get((op.number, n, HELD), []) for n in range(len(op.sides))}
             for batch in step.run(deltas, held):
                 yield from self._send(step, batch)
-            if step.worked or aside:
-                yield self._report(op.number, step.head | {"aside": aside}, step.tally)
-                aside = []
+            if step.worked or aside or besides:
+                head = step.head | {"aside": aside} | besides
+                yield self._report(op.number, head, step.tally)
+                aside, besides = [], {}
 
     def _send(self, step: NodeStep, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         """An operator's results to the side that they are for: in this task, or over the next exchange."""

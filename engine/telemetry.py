@@ -1,7 +1,7 @@
 """One query's samples for the store: what its ticks did, and how things stand, at most twice a second.
 
 Ticks only add numbers up here; a sample is made at the boundary after them, from the same snapshot that
-decisions are made from. Who takes it must not wait. What spilled groups owe is followed here too.
+decisions are made from. Who takes it must not wait.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from control.owing import Owing, follow, with_owed
 from control.samples import GroupChange, Sample
 from control.snapshot import ClusterSnapshot, Doubles, Longs
 from engine.reports import NodeReport, TickReport
@@ -72,8 +71,6 @@ class Telemetry:
     def __init__(self, take: Callable[[Sample], None], clock: Callable[[], float]) -> None:
         self._take, self._clock = take, clock
         self._sum = _Sum()
-        self._last: ClusterSnapshot | None = None
-        self._owing: Owing | None = None
         self._busy = np.zeros(0)
         self._at_s = clock()
         self._version = -1
@@ -94,7 +91,7 @@ class Telemetry:
         self._take(self._sample(desk, snapshot, done, elapsed))
 
     def _seen(self, desk: Desk, done: _Sum, elapsed: float) -> ClusterSnapshot:
-        """The desk's snapshot with what only this knows: how busy nodes are, and what is owed."""
+        """The desk's snapshot with what only this knows: how busy nodes are."""
         bare = desk.snapshot()
         nodes = len(bare.nodes)
         if len(self._busy) != nodes:
@@ -102,12 +99,7 @@ class Telemetry:
         wall = _by_node(done.wall_s, nodes)
         weight = 1 - 0.5 ** (elapsed / BUSY_HALF_LIFE_S)
         self._busy += weight * (np.minimum(wall / elapsed, 1.0) - self._busy)
-        before = self._owing or Owing.nothing(bare)
-        self._owing = follow(before, self._last or bare, bare)
-        snapshot = with_owed(bare, self._owing)
-        snapshot = replace(snapshot, nodes=replace(snapshot.nodes, busy=self._busy.copy()))
-        self._last = snapshot
-        return snapshot
+        return replace(bare, nodes=replace(bare.nodes, busy=self._busy.copy()))
 
     def _sample(self, desk: Desk, snapshot: ClusterSnapshot, done: _Sum, elapsed: float) -> Sample:
         nodes = snapshot.nodes

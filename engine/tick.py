@@ -97,12 +97,8 @@ class Ticker:
         marks = self.marks()  # once: what expires, what is late and what is promised must agree
         expired = watermarks.expired(self.setup.flow, self.manifest, marks)
         fronts, wake = watermarks.due(self.setup.flow, self.manifest, marks)
-        brief = replace(
-            self.brief(admissions, self.manifest.without(expired), marks, orders),
-            fronts=fronts,
-            wake=wake,
-        )
-        outcome = self.step(rows, brief)
+        brief = self.brief(admissions, self.manifest.without(expired), marks, orders)
+        outcome = self.step(rows, replace(brief, fronts=fronts, wake=wake))
         self.arrived |= dict.fromkeys(outcome.seen, self.clock())
         released = {g: a for g, a in admissions.items() if a.release}
         commit = self.commit(
@@ -271,7 +267,10 @@ class Ticker:
             },
             releases=releases_of(manifest.holds, admissions, placements),
             slow=dict(setup.slow),  # at once: other threads change it
-            everyone=bool(orders.settle) or any(a.release for a in admissions.values()),
+            everyone=bool(
+                orders.settle or orders.work or any(a.release for a in admissions.values())
+            ),
+            work=orders.work,
             since=orders.since,
             frozen=frozen_counts(setup.flow, manifest, orders),
             limits=orders.limits,

@@ -54,14 +54,15 @@ def spill(desk: Desk, log: Log, step: Spill) -> Course:
         log.note(max(0, had - desk.ticker.manifest.memory_bytes(step.node)))
 
 
-def seal(desk: Desk, what: Sequence[tuple[Op, Ranges]], node: int, action: str) -> None:
-    """What groups have in memory becomes a generation on disk: one commit, whatever operators there are."""
+def seal(desk: Desk, what: Sequence[tuple[Op, Ranges]], node: int, action: str) -> bool:
+    """What groups have in memory becomes a generation on disk: one commit, whatever operators there are. False
+    where they have nothing."""
     whole = Edit()
     for op, some in what:
         whole = whole.beside(
             edits.seal(desk.ticker.manifest, op, node, some, desk.generation(node))
         )
-    desk.amend(whole, action=action)
+    return desk.amend(whole, action=action)
 
 
 def _grown(before: Manifest, after: Manifest, node: int) -> int:
@@ -77,7 +78,8 @@ def cleanup(desk: Desk, log: Log, step: Cleanup) -> Course:
         # What has come since is one more generation: it owes too. Window functions' input waits instead.
         joins = [op for op in ops if op.grouping is None]
         due = [(op, owing(desk.ticker.manifest, op, node, wanted[op.id])) for op in joins]
-        seal(desk, due, node, log.action.id)
+        if seal(desk, due, node, log.action.id):
+            log.kept = "what had come since is on disk too; nothing was merged"
         yield from lighten(desk, [node])
     with log.step("ReadDisk"):
         batches = [
@@ -89,6 +91,7 @@ def cleanup(desk: Desk, log: Log, step: Cleanup) -> Course:
     with log.step("JoinOwed"):
         for number, (op, some) in enumerate(batches):
             log.note((yield from merge(desk, op, node, some, log.action.id)))
+            log.kept = f"{number + 1} of {len(batches)} portions are merged, their results are out"
             desk.progress(log.action, (number + 1) / len(batches))
     with log.step("Commit"):
         for op in ops:
@@ -195,7 +198,7 @@ def _back(desk: Desk, op: Op, node: int, wanted: Ranges, until: int | None, acti
     ]
     work = {node: tuple(orders)}
     with desk.flying([(op.id, g) for g in ranges.members(some)]):
-        found: Found = yield Job(work, names(work))
+        found: Found = yield Job(work, names(work), int(sizes[list(ranges.members(some))].sum()))
         runs: list[list[Run]] = [[] for _ in op.sides]
         for order, raw in zip(orders, found[node], strict=True):
             if raw is not None:

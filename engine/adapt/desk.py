@@ -19,10 +19,12 @@ from control import arbiter
 from control.actions import Action, State
 from control.arbiter import Refusal
 from control.limits import Limits
+from control.owing import Owing, follow, with_owed
 from control.plans import Plan, SetBudget, Spill, Step
 from control.requests import Request, plan_for
 from control.snapshot import NO_LIMIT, ClusterSnapshot, History
 from engine.adapt import courses
+from engine.adapt.accounts import Accounts
 from engine.adapt.edits import Edit
 from engine.adapt.errands import Errands
 from engine.adapt.limits import limits_of, listed, victims_of
@@ -73,15 +75,29 @@ class Desk:
         self._decided_s = self._moved_s = self._last_s = 0.0
         self._version_s = 1.0
         self._forced = 0
+        self._owing: Owing | None = None
+        self._seen: ClusterSnapshot | None = None  # that `_owing` was made for
         self._rounds = Rounds()
         self._runs = Runs(side(ticker), lambda: self.wall_s(), self._over)
         self._rounds.begin(ticker, clock())
+        self.jobs_apart = policy.patient
         ticker.orders, ticker.noticed = self.orders, self._noticed
+        self.accounts = Accounts(self.flow, records, ticker.manifest, self.snapshot)
+        ticker.ports = (*ticker.ports, self.accounts)
 
     @property
     def running(self) -> list[Running]:
         """The actions on their way."""
         return self._runs.now
+
+    @property
+    def jobs_apart(self) -> bool:
+        """Whether even small jobs are jobs of their own, not done along with ticks."""
+        return self._runs.apart
+
+    @jobs_apart.setter
+    def jobs_apart(self, apart: bool) -> None:
+        self._runs.apart = apart
 
     @property
     def flow(self) -> Flow:
@@ -99,7 +115,7 @@ class Desk:
         limits = limits_of(local, self.budgets)
         close = listed(limits, self.ticker.manifest)
         order = victims_of(local, self.snapshot(), close, self.flow) if close else {}
-        return replace(self._asked(), limits=limits, victims=order)
+        return replace(self._asked(), limits=limits, victims=order, work=self._runs.along)
 
     def _asked(self) -> Orders:
         """What running actions ask for."""
@@ -195,10 +211,14 @@ class Desk:
         action = action.accept(self.wall_s())
         self.keep(action, by)
         log = Log(self, action)
+        self.accounts.begin(
+            log, self.budgets.get(step.node) if isinstance(step, SetBudget) else None
+        )
         if isinstance(step, SetBudget):
             with log.step("Commit"):
                 self.budgets[step.node] = step.bytes
             log.action = log.action.finish(self.wall_s())
+            self.accounts.close(log)
             self.keep(log.action)
             return log.action
         made = courses.course(self, log, step)
@@ -211,6 +231,7 @@ class Desk:
     def _over(self, run: Running) -> None:
         if run.action.state is State.DONE:
             self._moved_s = self.now_s()
+        self.accounts.close(run.log)
         self.keep(run.action)
 
     # -- what courses use -----------------------------------------------------------------------------
@@ -240,10 +261,10 @@ class Desk:
 
     def amend(
         self, edit: Edit, *, merged: Mapping[str, Merged] | None = None, action: str = ""
-    ) -> None:
-        """Commit a change without a tick."""
+    ) -> bool:
+        """Commit a change without a tick; False where there is none."""
         if not (edit.changes or edit.disk or edit.placement or merged):
-            return
+            return False
         made = merged or {}
         self.records.cost(action, sum(one.cpu_s for one in made.values()))
         version = self.ticker.manifest.version + 1
@@ -263,15 +284,20 @@ class Desk:
         )
         named_by = (action,) if action else ()
         self.ticker.amend(outcome, edit.placement, {**edit.disk}, named_by, self._asked())
+        self.accounts.committed(action, self.ticker.manifest, made)
+        return True
 
     # -- deciding -------------------------------------------------------------------------------------
 
     def snapshot(self) -> ClusterSnapshot:
         history = History(self._moved_s or -1e18, self._rounds.start_s, 0.0, 0.0, self._forced)
         now = self.now_s()
-        return snapshot(
+        bare = snapshot(
             self.ticker, self.budgets, self._rounds, history, self._flying, now, self._version_s
         )
+        self._owing = follow(self._owing or Owing.nothing(bare), self._seen or bare, bare)
+        self._seen = bare
+        return with_owed(bare, self._owing)
 
     def _decide(self, now: float) -> None:
         for request in self.policy.due(self.ticker.manifest.tick + 1):
@@ -296,12 +322,13 @@ class Desk:
     def _noticed(self, outcome: Outcome, commit: Commit) -> None:
         """After every tick: nodes may have spilled by themselves."""
         now = self.now_s()
-        self._runs.ticks += 1
+        self._runs.ticked(outcome.work)
         self.settle.clear()  # done, once: another tick may begin before the next boundary
         self.let_in = {}
         if self._last_s:
             self._version_s += 0.1 * (now - self._last_s - self._version_s)
         self._last_s = now
+        self.accounts.ticked(outcome, commit, self.ticker.manifest)
         self.records.spilled(outcome.disk, commit.version, self.flow, now)
 
     def _overflows(self) -> list[int]:

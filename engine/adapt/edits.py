@@ -14,6 +14,7 @@ from engine.adapt.overflow import part
 from engine.flow import Flow, Op
 from engine.outcome import Outcome
 from engine.state import ranges
+from engine.state.files import in_order
 from engine.state.model import Change, Manifest, Place, Run, Runs
 from engine.state.ranges import Ranges
 from engine.watermarks import NEVER
@@ -107,7 +108,9 @@ def switch(
             r if r.only(moving, op.groups) is None else _left(r, moving, op.groups) for r in runs
         ]
         changes[here] = Change(0, tuple(run for run in rest if run is not None))
-        changes[there] = Change(0, (*came, *manifest.runs.get(there, ())))
+        changes[there] = Change(
+            0, in_order((*came, *manifest.runs.get(there, ())), op.sides[side].span_us)
+        )
     wanted = ranges.mask(moving, op.groups)
     placed = tuple(target if wanted[g] else node for g, node in enumerate(owner))
     return Edit(changes, {}, {op.id: placed})

@@ -9,7 +9,7 @@ from engine.adapt import edits
 from engine.adapt.edits import Edit
 from engine.adapt.picture import together
 from engine.adapt.progress import TICK, Course, Log, lighten, names
-from engine.adapt.side import Found, Job
+from engine.adapt.side import TICK_BYTES, Found, Job
 from engine.adapt.tasks import Copy
 from engine.flow import Op
 from engine.state import ranges
@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from engine.adapt.desk import Desk
 
 CATCH_UPS = 3  # copies of what has come since, before groups are held for the last one
+LAST_BYTES = (
+    4_000_000  # so little is copied while groups are held, not before: a job costs more than that
+)
 
 
 def move(desk: Desk, log: Log, step: Move) -> Course:
@@ -59,11 +62,14 @@ def _copy_course(desk: Desk, log: Log, transfer: _Transfer) -> Course:
                 break
             log.note(transfer.take((yield jobs)))
             jobs = transfer.jobs()
+            if transfer.missing <= TICK_BYTES:
+                break
     with log.step("Received"):
         pass
     with log.step("DeactivatePartitions"):
         if jobs is not None:
             transfer.hold()
+            log.holds()
             jobs = transfer.jobs()
     with log.step("Deactivated"):
         if jobs is not None:
@@ -73,6 +79,7 @@ def _copy_course(desk: Desk, log: Log, transfer: _Transfer) -> Course:
 def _hold_course(desk: Desk, log: Log, transfer: _Transfer) -> Course:
     with log.step("DeactivatePartitions"):
         transfer.hold()
+        log.holds()
     with log.step("Deactivated"):
         yield TICK
     with log.step("SendPartitions"):
@@ -110,7 +117,17 @@ class _Transfer:
                 }
         self._asked = orders
         work = {self.step.target: tuple(orders)}
-        return Job(work, names(work)) if orders else None
+        return Job(work, names(work), self.missing) if orders else None
+
+    @property
+    def missing(self) -> int:
+        """Bytes that were last found to be missing at the receiver."""
+        groups = {op.number: op.groups for op, _ in self.moving}
+        return sum(
+            int(run.bytes_of(groups[order.op]).sum())
+            for order in self._asked
+            if (run := order.run.only(order.groups, groups[order.op])) is not None
+        )
 
     def take(self, found: Found) -> int:
         """Note what the receiver made; how many bytes."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from engine.brief import Overflow, Settle
 from engine.flow import Flow
@@ -31,6 +32,7 @@ class Orders:
     settle: Mapping[Pair, Settle] = field(default_factory=dict)
     pins: frozenset[str] = frozenset()
     since: int | None = None
+    work: Mapping[int, tuple[Any, ...]] = field(default_factory=dict)  # small jobs, by node
 
 
 NONE = Orders()

@@ -36,6 +36,9 @@ class Log:
 
     def __init__(self, desk: Desk, action: Action) -> None:
         self.desk, self.action = desk, action
+        self.cpu_s = self.wall_s = 0.0  # of the tasks that worked for it
+        self.held_s: float | None = None  # since when its groups' input waits
+        self.kept = ""  # what stays if it ends before its last commit
 
     @contextmanager
     def step(self, name: str) -> Iterator[Log]:
@@ -49,6 +52,17 @@ class Log:
 
     def note(self, size: int) -> None:
         self._bytes += size
+
+    def took(self, found: Found) -> Found:
+        """What a job came to, after noting what it took."""
+        for orders in found.values():
+            self.cpu_s += sum(cpu for _, cpu, _ in orders)
+            self.wall_s += sum(wall for _, _, wall in orders)
+        return {node: [made for made, _, _ in orders] for node, orders in found.items()}
+
+    def holds(self) -> None:
+        """The input of its groups waits from now on."""
+        self.held_s = self.desk.wall_s()
 
 
 def lighten(desk: Desk, nodes: Sequence[int]) -> Course:
@@ -64,7 +78,9 @@ def lighten(desk: Desk, nodes: Sequence[int]) -> Course:
                 )
     if not work:
         return
-    found: Found = yield Job({n: tuple(orders) for n, orders in work.items()}, names(work))
+    orders_of = {node: tuple(orders) for node, orders in work.items()}
+    size = sum(order.run.bytes for orders in work.values() for order in orders)
+    found: Found = yield Job(orders_of, names(work), size)
     lighter: dict[Place, list[Run]] = {}
     for node, orders in work.items():
         for order, raw in zip(orders, found[node], strict=True):

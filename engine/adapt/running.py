@@ -13,6 +13,7 @@ from control import actions
 from control.actions import Action
 from engine.adapt.progress import Course, Log, Tick
 from engine.adapt.side import Found, Job, SideJobs
+from engine.adapt.tasks import Order
 from engine.errors import SpillwayError
 
 
@@ -30,6 +31,8 @@ class Running:
     waits: Job | Tick | None = None
     future: Future[Found] | None = None
     ticks: int = 0
+    along: bool = False  # its job is done along with a tick
+    found: Found | None = None  # what came of that
 
     @property
     def action(self) -> Action:
@@ -45,14 +48,36 @@ class Runs:
         self.side, self.wall_s, self._over = side, wall_s, over
         self.now: list[Running] = []
         self.ticks = 0  # there have been
+        self.apart = False  # every job is one of its own
 
     @property
     def waits_for_tick(self) -> bool:
-        return any(isinstance(run.waits, Tick) for run in self.now)
+        return any(isinstance(run.waits, Tick) or run.along for run in self.now)
 
     @property
     def waits_for_job(self) -> bool:
         return any(run.future for run in self.now)
+
+    @property
+    def along(self) -> dict[int, tuple[Order, ...]]:
+        """What the next tick is to do besides, by node."""
+        out: dict[int, tuple[Order, ...]] = {}
+        for run in self.now:
+            if run.along and isinstance(run.waits, Job):
+                for node, orders in run.waits.work.items():
+                    out[node] = (*out.get(node, ()), *orders)
+        return out
+
+    def ticked(self, work: Found) -> None:
+        """A tick has been, and did this besides."""
+        self.ticks += 1
+        left = {node: list(found) for node, found in work.items()}
+        for run in self.now:
+            if run.along and isinstance(run.waits, Job):
+                run.found = {
+                    node: [left[node].pop(0) for _ in orders]
+                    for node, orders in run.waits.work.items()
+                }
 
     @property
     def files(self) -> frozenset[str]:
@@ -100,6 +125,8 @@ class Runs:
         if isinstance(run.waits, Tick):
             if self.ticks > run.ticks:
                 self._resume(run, None)
+        elif run.found is not None:
+            self._resume(run, run.found)
         elif run.future is not None and run.future.done():
             error = run.future.exception()
             if error is not None:
@@ -108,9 +135,10 @@ class Runs:
                 self._resume(run, run.future.result())
 
     def _resume(self, run: Running, value: Found | None) -> None:
-        run.waits, run.future = None, None
+        run.waits, run.future, run.found, run.along = None, None, None, False
+        made = run.log.took(value) if value is not None else None
         try:
-            self._waiting(run, run.course.send(value) if value is not None else next(run.course))
+            self._waiting(run, run.course.send(made) if made is not None else next(run.course))
         except StopIteration:
             self._finished(run)
         except SpillwayError as error:
@@ -119,7 +147,9 @@ class Runs:
     def _waiting(self, run: Running, asked: Job | Tick) -> None:
         run.waits, run.ticks = asked, self.ticks
         if isinstance(asked, Job):
-            run.future = self.side.start(asked)
+            run.along = asked.small and not self.apart
+            if not run.along:
+                run.future = self.side.start(asked)
 
     def _throw(self, run: Running, error: BaseException) -> None:
         try:
@@ -129,7 +159,8 @@ class Runs:
         except Cancelled as found:
             if not run.action.cancellable:
                 return self._failed(run, found)
-            run.log.action = run.action.cancel(self.wall_s(), str(error))
+            note = f"{error}; {run.log.kept}" if run.log.kept else str(error)
+            run.log.action = run.action.cancel(self.wall_s(), note)
             self._end(run)
         except Exception as found:  # noqa: BLE001 whatever a job ended with: Spark's, Python's, ours
             self._failed(run, found)
@@ -140,7 +171,8 @@ class Runs:
         if run.action.committed:
             run.log.action = actions.rolled(run.action, True, self.wall_s())
         else:
-            run.log.action = run.action.fail(self.wall_s(), f"{text}; state unchanged")
+            kept = run.log.kept or "state unchanged"
+            run.log.action = run.action.fail(self.wall_s(), f"{text}; {kept}")
         self._end(run)
 
     def _finished(self, run: Running) -> None:

@@ -23,15 +23,22 @@ if TYPE_CHECKING:
 
 POOL = "side"
 THREADS_MAX = 8
+TICK_BYTES = 4_000_000  # so much state a tick may handle besides its rows
 Found = Mapping[int, list[Any]]  # what each node's orders came to
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """What each node has to do, and the files that it reads for it."""
+    """What each node has to do, and the files that it reads for it. `bytes`: of the state that it handles; so
+    little that it is done along with a tick, as a job of its own would cost more, or None: never that."""
 
     work: Mapping[int, tuple[Order, ...]]
     files: frozenset[str] = frozenset()
+    bytes: int | None = None
+
+    @property
+    def small(self) -> bool:
+        return self.bytes is not None and self.bytes <= TICK_BYTES
 
 
 class SideJobs:

@@ -13,7 +13,7 @@ import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -28,12 +28,14 @@ from engine.hashing import group_of, group_offsets, hash_keys
 from engine.node_step import Results, joined, merged
 from engine.operators.multi_join import HASH, Chunk, hashes
 from engine.operators.owed import owed
-from engine.stage import Standing
 from engine.state import files, hosts, ranges
 from engine.state.files import Clock, Fresh
 from engine.state.model import Hold, Run, Runs, Segment, Times, pack_counts
 from engine.state.ranges import Ranges
 from engine.state.stats import GroupDelta, by_group, sparse
+
+if TYPE_CHECKING:
+    from engine.stage import Standing
 
 DONE = "node int, found string"
 _DONE = pa.schema([("node", pa.int32()), ("found", pa.string())])
@@ -83,6 +85,9 @@ class Merged:
     rows: int = 0  # results
     bytes: int = 0  # read from disk
     cpu_s: float = 0.0
+    join_cpu_s: float = 0.0  # of it, for finding and writing results
+    read: list[int] = field(default_factory=list)  # of each side, its rows' key hashes added up
+    wrote: list[int] = field(default_factory=list)
     delta: GroupDelta | None = None
 
     def pack(self) -> dict[str, Any]:
@@ -94,6 +99,9 @@ class Merged:
             "rows": self.rows,
             "bytes": self.bytes,
             "cpu_s": self.cpu_s,
+            "join_cpu_s": self.join_cpu_s,
+            "read": self.read,
+            "wrote": self.wrote,
             "delta": self.delta.pack(),
         }
 
@@ -106,6 +114,9 @@ class Merged:
             raw["rows"],
             raw["bytes"],
             raw["cpu_s"],
+            raw["join_cpu_s"],
+            raw["read"],
+            raw["wrote"],
             GroupDelta.unpack(raw["delta"]),
         )
 
@@ -149,7 +160,13 @@ class Work:
         self.plan, self.tick, self.node = plan, tick, node
         self.fresh = Fresh(tick.version, node)
 
-    def do(self, order: Order) -> Any:
+    def do(self, order: Order) -> list[Any]:
+        """What came of it, and the seconds that it took: of CPU, and in all."""
+        cpu, wall = time.thread_time(), time.perf_counter()
+        made = self._made(order)
+        return [made, time.thread_time() - cpu, time.perf_counter() - wall]
+
+    def _made(self, order: Order) -> Any:
         op = self.plan.flow.ops[order.op]
         tiers = hosts.here(self.plan.tiers[op.id])
         if isinstance(order, Lighten):
@@ -171,6 +188,7 @@ class _Merging:
         self.made = [_Pile(tiers, work.fresh, clock) for clock in self.clocks]
         self.rows_out = np.zeros(op.groups, dtype=np.int64)
         self.pending: list[pa.RecordBatch] = []
+        self.read = [0] * len(op.sides)
         self.out = Merged(())
 
     def run(self) -> Merged:
@@ -190,6 +208,7 @@ class _Merging:
         nothing = np.zeros(self.op.groups, dtype=np.int64)
         self.out.runs = tuple(pile.runs() for pile in self.made)
         self.out.rows = int(self.rows_out.sum())
+        self.out.read, self.out.wrote = self.read, [pile.marks for pile in self.made]
         self.out.delta = sparse(nothing, nothing, self.rows_out)
         self.out.cpu_s = time.thread_time() - cpu
         return self.out
@@ -217,9 +236,10 @@ class _Merging:
     def _one(self, groups: Ranges, sink: Results | None) -> None:
         op = self.op
         generations = [
-            merged([self._read(runs, groups) for runs in generation])
+            merged([self._read(side, runs, groups) for side, runs in enumerate(generation)])
             for generation in self.order.generations
         ]
+        cpu = time.thread_time()
         for chunk in owed(
             generations,
             keys=op.keys,
@@ -234,14 +254,16 @@ class _Merging:
                 counts = chunk.counts
                 self._upward(chunk)
             self.rows_out += by_group(ids, counts, op.groups)
+        self.out.join_cpu_s += time.thread_time() - cpu
         for side, pile in enumerate(self.made):
             rows = [b for generation in generations for b in generation[side]]
             if rows:
                 pile.add(rows[0] if len(rows) == 1 else files.sort_batch(concat(rows)))
 
-    def _read(self, runs: Runs, groups: Ranges) -> list[pa.RecordBatch]:
+    def _read(self, side: int, runs: Runs, groups: Ranges) -> list[pa.RecordBatch]:
         found = [part for run in runs for part in pieces.extract(run, groups, self.tiers)]
         self.out.bytes += sum(part.nbytes for part in found)
+        self.read[side] = added(self.read[side], found)
         return found
 
     def _upward(self, chunk: Chunk) -> None:
@@ -274,6 +296,13 @@ class _Merging:
             self.pending = []
 
 
+def added(total: int, batches: Sequence[pa.RecordBatch]) -> int:
+    """Key hashes of rows added up, in whatever order they come: a row more or less changes it."""
+    for batch in batches:
+        total += int(hashes(batch).sum(dtype=np.uint64))
+    return total & 0xFFFF_FFFF_FFFF_FFFF
+
+
 class _Pile:
     """A run on disk, written piece by piece in hash order."""
 
@@ -282,6 +311,7 @@ class _Pile:
         self.segments: list[Segment] = []
         self.counts, self.bytes = np.zeros((2, tiers.groups), dtype=np.int64)
         self.times: list[Times] = []
+        self.marks = 0
 
     def add(self, batch: pa.RecordBatch) -> None:
         self.segments += files.write_run(batch, self.tiers, self.fresh, [self.tiers.durable])
@@ -289,6 +319,7 @@ class _Pile:
         self.counts += np.diff(starts)
         self.bytes += row_bytes(batch, starts)
         self.times.append(self.clock.of(batch))
+        self.marks = added(self.marks, [batch])
 
     def runs(self) -> Runs:
         if not self.segments:

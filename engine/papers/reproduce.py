@@ -8,14 +8,18 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from engine.errors import SettingError
-from engine.papers import liu2005, liu2005_moves, page
+from engine.papers import drift, liu2005, liu2005_moves, page
 from engine.papers.figure import Figure
 from engine.papers.lines import run_line
 
 ROOT = Path(__file__).resolve().parents[2]
 WORK = ROOT / "data" / "papers"
 PAGES = ROOT / "docs" / "papers"
-FIGURES: Sequence[Figure] = (*liu2005.FIGURES, *liu2005_moves.FIGURES)
+FIGURES: Sequence[Figure] = (
+    *liu2005.FIGURES,
+    *liu2005_moves.FIGURES,
+    *drift.FIGURES,
+)
 
 
 def show() -> str:

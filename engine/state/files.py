@@ -348,6 +348,16 @@ def _merge_from(
     return kept
 
 
+def in_order(runs: Runs, span_us: int | None) -> Runs:
+    """Runs of several origins as `insert` wants them: it merges the last ones, so what new rows may merge with
+    must be last. Old spans of time first; within one, large runs first."""
+
+    def key(run: Run) -> tuple[tuple[int, ...], int]:
+        return tuple(end // span_us for _, end in run.times) if span_us else (), -run.rows
+
+    return tuple(sorted(runs, key=key))
+
+
 OWNER_NOTE = ".owner"  # whose folder it is
 
 

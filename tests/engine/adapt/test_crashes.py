@@ -50,6 +50,7 @@ class Doomed:
     course: str
     step: str
     at_end: bool
+    apart: bool = False
     tick: int = -1
     crashed: bool = False
     desk: Desk | None = None
@@ -98,6 +99,7 @@ class Doomed:
             self.desk = Desk(local.ticker, policy, {}, records, local.clock, LocalSide)
             assert isinstance(self.desk._runs.side, LocalSide)
             self.desk._runs.side.eager = True
+            self.desk.jobs_apart = self.apart
         return self.desk
 
 
@@ -122,12 +124,13 @@ def dying(doomed: Doomed, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 STEPS = [(course, step) for course, about in COURSES.items() for step in about.steps]
 
 
+@pytest.mark.parametrize("apart", [False, True], ids=["along", "apart"])
 @pytest.mark.parametrize("at_end", [False, True], ids=["begin", "end"])
 @pytest.mark.parametrize(("course", "step"), STEPS, ids=[f"{c}-{s}" for c, s in STEPS])
 def test_a_crash_at_every_step(
-    course: str, step: str, at_end: bool, monkeypatch: pytest.MonkeyPatch
+    course: str, step: str, at_end: bool, apart: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    doomed = Doomed(course, step, at_end)
+    doomed = Doomed(course, step, at_end, apart)
     with scratch() as root, dying(doomed, monkeypatch):
         local, told = live(Path(root), THREE, LIFE, None, meddler=doomed)
         got = check(local, told, THREE)

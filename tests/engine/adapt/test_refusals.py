@@ -39,6 +39,7 @@ def desk() -> Iterator[Desk]:
             )
         policy = Policy(Nothing(), interval_s=1e9)
         made = Desk(local.ticker, policy, {}, Records(root / "a"), local.clock, LocalSide)
+        made.jobs_apart = True
         yield made
 
 

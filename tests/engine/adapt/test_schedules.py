@@ -77,6 +77,7 @@ class Dice:
             records = Records(folder)
             records.restart(local.ticker.carried_out, 0.0)
             self.desk = Desk(local.ticker, policy, budgets, records, local.clock, LocalSide)
+            self.desk.jobs_apart = bool(self.rng.random() < 0.5)
         return self.desk
 
     @property
