@@ -7,85 +7,25 @@ from __future__ import annotations
 
 import argparse
 import os
+import socket
 import sys
-from collections.abc import Sequence
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, replace
 from pathlib import Path
 
+from app import ctl, users_cli
+from app.commandline import parser
+from app.errors import AppError, PortError
+from app.settings import ConsoleSettings
+from control.errors import ControlError
 from engine import commands
 from engine.errors import SettingError, SpillwayError
 from engine.settings import Settings, show
 
 EXIT_USER = commands.EXIT_USER
 EXIT_INTERRUPTED = 130
-
-
-def parser() -> argparse.ArgumentParser:
-    """Every command and option."""
-    top = argparse.ArgumentParser(prog="run.py", description="Stateful stream joins on PySpark.")
-    top.add_argument(
-        "--settings", type=Path, metavar="FILE", help="settings file (default: spillway.toml)"
-    )
-    top.add_argument(
-        "--set",
-        action="append",
-        default=[],
-        metavar="NAME=VALUE",
-        help="a setting for this run; see `run.py settings`",
-    )
-    actions = top.add_subparsers(dest="command", required=True)
-    _query(actions.add_parser("query", help="check, run or look at a query file"))
-    demo = actions.add_parser("demo", help="a join of three market streams, until Ctrl-C")
-    _master(demo)
-    papers = actions.add_parser("reproduce", help="the papers' figures on this engine")
-    papers.add_argument("figures", nargs="*", metavar="FIGURE", help="which; all without any")
-    papers.add_argument("--list", action="store_true", help="the figures there are")
-    papers.add_argument("--long", action="store_true", help="as long as in the papers")
-    papers.add_argument("--out", type=Path, metavar="DIR", help="instead of docs/papers")
-    actions.add_parser("settings", help="every setting, its value and what it is")
-    return top
-
-
-def _query(query: argparse.ArgumentParser) -> None:
-    actions = query.add_subparsers(dest="action", required=True)
-    check = actions.add_parser("check", help="check query files and show their plans")
-    run = actions.add_parser("run", help="run query files, all at once in one engine")
-    run.add_argument(
-        "--once",
-        action="store_true",
-        help="process what is there, print one JSON line for each query, end",
-    )
-    run.add_argument("--nodes", type=int, metavar="N", help="instead of the query file's nodes")
-    run.add_argument("--adapt", type=Path, metavar="FILE", help="a policy that adapts it (TOML)")
-    run.add_argument("--script", type=Path, metavar="FILE", help="commands at certain ticks (TOML)")
-    run.add_argument(
-        "--owed",
-        choices=("cleanup", "keep"),
-        default="cleanup",
-        help="results still owed at the end of the input: let them come out (default), or keep "
-        "them owed",
-    )
-    run.add_argument("--report", type=Path, metavar="FILE", help="what adaptation did, as JSON")
-    _master(run)
-    tail = actions.add_parser("tail", help="show the newest results")
-    tail.add_argument(
-        "-n", dest="rows", type=_positive, default=20, metavar="N", help="rows (default 20)"
-    )
-    tail.add_argument("--follow", action="store_true", help="go on with new results until Ctrl-C")
-    tail.add_argument("file", type=Path, metavar="FILE", help="the query file (TOML)")
-    for action in (check, run):
-        action.add_argument(
-            "files", type=Path, metavar="FILE", nargs="+", help="a query file (TOML)"
-        )
-
-
-def _master(action: argparse.ArgumentParser) -> None:
-    action.add_argument("--master", metavar="URL", help="Spark master (default: local)")
-
-
-def _positive(text: str) -> int:
-    if not text.isdigit() or int(text) < 1:
-        raise argparse.ArgumentTypeError("a number from 1 on is needed")
-    return int(text)
 
 
 def settings_of(arguments: argparse.Namespace) -> Settings:
@@ -105,6 +45,10 @@ def dispatch(arguments: argparse.Namespace) -> int:
     if arguments.command == "settings":
         print(show(settings))
         return 0
+    if arguments.command in PROCESSES:
+        return PROCESSES[arguments.command](arguments, settings)
+    if arguments.command == "ctl":
+        return ctl.run(arguments, _data(arguments, settings))
     if arguments.command == "reproduce":
         return commands.reproduce(
             arguments.figures, show=arguments.list, long=arguments.long, out=arguments.out
@@ -127,11 +71,255 @@ def dispatch(arguments: argparse.Namespace) -> int:
     )
 
 
+# -- the processes of `up` -----------------------------------------------------------------------------
+
+
+def _data(arguments: argparse.Namespace, settings: Settings) -> Path:
+    return Path(arguments.data or settings.data_dir).absolute()
+
+
+def up(arguments: argparse.Namespace, settings: Settings) -> int:
+    """Console, control and engine, until Ctrl-C."""
+    from app import locks
+    from app.supervisor import Supervisor, stop_on_signals
+
+    data, port = _data(arguments, settings), _port(arguments, settings)
+    with locks.hold(data, "up"):
+        _free(port)
+        url = f"http://127.0.0.1:{port}"
+        password = _prepare(data, url, demo=not arguments.no_demo)
+        supervisor = Supervisor(_children(arguments, data, port), data / "logs", _say)
+        stop = threading.Event()
+        stop_on_signals(stop)
+        _say(f"console: {url}    logs: {data / 'logs'}    Ctrl-C stops everything")
+        if password:
+            print(f"sign in as admin, password {password}   (shown only this once)", flush=True)
+        supervisor.run(stop)
+    _say("stopped; start again to resume")
+    return 0
+
+
+def _prepare(data: Path, url: str, *, demo: bool) -> str:
+    """The store at this version, and what a first start makes; the admin's password if it is new."""
+    from app import firsts
+    from app.auth import Passwords
+    from control.rules import shipped_rules
+    from db.open import open_store
+    from db.upgrade import upgrade
+    from engine import demo as shown
+
+    found = upgrade(data)
+    if found.migrated:
+        _say(f"the store was brought to this version; a copy from before: {found.backup}")
+    store, now_s = open_store(data), time.time()
+    try:
+        password = firsts.first_admin(store, Passwords(), now_s)
+        firsts.local_token(store, data / "ctl.json", url, now_s)
+        if demo:
+            firsts.demo(store, shown.NAME, shown.text(), now_s)
+        firsts.rules(store, [(r.name, r.mode, r.text) for r in shipped_rules()], now_s)
+    finally:
+        store.close()
+    return password
+
+
+def _children(arguments: argparse.Namespace, data: Path, port: int) -> dict[str, list[str]]:
+    """How each process is started: with the settings that `up` itself was given."""
+    common = ["--settings", str(arguments.settings)] if arguments.settings else []
+    for item in arguments.set:
+        common += ["--set", item]
+    begin = [sys.executable, str(Path(__file__).resolve()), *common]
+    given = ["--data", str(data), "--supervised"]
+    master = ["--master", arguments.master] if arguments.master else []
+    return {
+        "console": [*begin, "console", *given, "--port", str(port)],
+        "control": [*begin, "control", *given],
+        "engine": [*begin, "engine", *given, *master],
+    }
+
+
+def _port(arguments: argparse.Namespace, settings: Settings) -> int:
+    return settings.port if arguments.port is None else int(arguments.port)
+
+
+def _free(port: int) -> None:
+    """Say at once that a port is taken, not by way of a child that ends again and again."""
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError as error:
+            raise PortError(
+                f"port {port} cannot be listened on: {error.strerror}",
+                where="127.0.0.1",
+                hint="Another console may be running. Choose another port with --port.",
+            ) from None
+
+
+def _until_told(arguments: argparse.Namespace) -> threading.Event:
+    from app.supervisor import stop_on_signals, stop_with_parent
+
+    stop = threading.Event()
+    (stop_with_parent if arguments.supervised else stop_on_signals)(stop)
+    return stop
+
+
+def engine_process(arguments: argparse.Namespace, settings: Settings) -> int:
+    from app import locks
+    from db.open import open_store
+    from db.recorder import Recorder
+    from engine.service import Service
+
+    data = _data(arguments, settings)
+    settings = replace(settings, log_dir=settings.log_dir or str(data / "logs"))
+    with locks.hold(data, "engine"):
+        stop, store = _until_told(arguments), open_store(data)
+        recorder = Recorder(
+            store.metrics, told=lambda text: _say(text or "the store is written again")
+        )
+        service = Service(
+            store,
+            data,
+            settings,
+            recorder.put,
+            master=arguments.master,
+            warn=_say,
+            dropped=lambda: recorder.recording.dropped,
+        )
+        try:
+            service.run(stop)
+        finally:
+            recorder.close()
+            store.close()
+    return 0
+
+
+def control_process(arguments: argparse.Namespace, settings: Settings) -> int:
+    from app import locks
+    from app.webhooks import Deliveries
+    from control import service
+    from control.dispatch import Dispatcher
+    from db.maintenance import checkpoint
+    from db.open import open_store
+    from db.retention import tidy
+
+    data = _data(arguments, settings)
+    with locks.hold(data, "control"):
+        stop, store = _until_told(arguments), open_store(data)
+        try:
+            service.serve(
+                store,
+                Dispatcher(store, time.time),
+                stop,
+                time.time,
+                tidy=lambda now_s: tidy(store, now_s),
+                checkpoint=lambda now_s: checkpoint(store),
+                deliver=Deliveries(store).deliver,
+            )
+        finally:
+            store.close()
+    return 0
+
+
+def console_process(arguments: argparse.Namespace, settings: Settings) -> int:
+    from app.server import make_app, serve
+    from control.dispatch import Dispatcher
+    from db.open import open_store
+    from engine.registry import check, roots_of
+
+    data = _data(arguments, settings)
+    roots = roots_of(settings.source_roots, data)
+    stop, store = _until_told(arguments), open_store(data)
+    dispatcher = Dispatcher(store, time.time, check=lambda text: check(text, data, roots))
+    try:
+        serve(
+            make_app(store, dispatcher, _console(arguments, settings, data), time.time),
+            _port(arguments, settings),
+            stop,
+            lambda url: _say(f"console: {url}"),
+        )
+    finally:
+        store.close()
+    return 0
+
+
+def _console(arguments: argparse.Namespace, settings: Settings, data: Path) -> ConsoleSettings:
+    return ConsoleSettings(
+        port=_port(arguments, settings),
+        hosts=tuple(name.strip() for name in settings.hosts.split(",") if name.strip()),
+        https=settings.https == "yes",
+        proxies=settings.proxies,
+        idle_s=settings.idle_minutes * 60.0,
+        absolute_s=settings.signin_hours * 3_600.0,
+        about={"data": str(data)},
+        shown=asdict(settings),
+    )
+
+
+def backup_command(arguments: argparse.Namespace, settings: Settings) -> int:
+    from db.maintenance import backup
+
+    backup(_data(arguments, settings), arguments.file)
+    print(f"saved to {arguments.file}")
+    return 0
+
+
+def restore_command(arguments: argparse.Namespace, settings: Settings) -> int:
+    from db.maintenance import restore
+
+    restore(arguments.file, _data(arguments, settings))
+    print("restored; the engine's own commits tell it what came after the backup")
+    return 0
+
+
+def diagnose_command(arguments: argparse.Namespace, settings: Settings) -> int:
+    from app.diagnose import bundle
+    from control.errors import StoreError
+    from db.open import open_store
+
+    data = _data(arguments, settings)
+    try:
+        store = open_store(data)
+    except StoreError as error:
+        _say(f"without the store: {error}")
+        store = None
+    names = bundle(store, data, asdict(settings), arguments.out)
+    print(f"{arguments.out}: {len(names)} files, without passwords, tokens, webhooks or results")
+    return 0
+
+
+def user_command(arguments: argparse.Namespace, settings: Settings) -> int:
+    from control.dispatch import Dispatcher
+    from db.open import open_store
+
+    store = open_store(_data(arguments, settings))
+    try:
+        return users_cli.run(arguments, store, Dispatcher(store, time.time))
+    finally:
+        store.close()
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+PROCESSES: Mapping[str, Callable[[argparse.Namespace, Settings], int]] = {
+    "up": up,
+    "engine": engine_process,
+    "control": control_process,
+    "console": console_process,
+    "backup": backup_command,
+    "restore": restore_command,
+    "diagnose": diagnose_command,
+    "user": user_command,
+}
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     arguments = parser().parse_args(argv)
     try:
         return dispatch(arguments)
-    except SpillwayError as error:
+    except (SpillwayError, ControlError, AppError) as error:
         print(f"error: {error}", file=sys.stderr)
         return EXIT_USER
     except KeyboardInterrupt:

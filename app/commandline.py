@@ -32,8 +32,8 @@ def parser() -> argparse.ArgumentParser:
     papers.add_argument("--out", type=Path, metavar="DIR", help="instead of docs/papers")
     actions.add_parser("settings", help="every setting, its value and what it is")
     _processes(actions)
-    ctl.add_parser(actions)
-    users_cli.add_parser(actions)
+    for action in (ctl.add_parser(actions), users_cli.add_parser(actions)):
+        action.add_argument("--data", type=Path, metavar="DIR", help="instead of the setting's")
     return top
 
 

@@ -9,7 +9,7 @@ import platform
 import re
 import sys
 import tarfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from importlib.metadata import distributions
 from pathlib import Path
 from typing import Any
@@ -46,7 +46,7 @@ def bundle(store: Store | None, data: Path, settings: Mapping[str, Any], target:
     return sorted(parts)
 
 
-_READ = {
+_READ: Mapping[str, Callable[[Store], Any]] = {
     "heartbeats": lambda store: store.metrics.heartbeats(),
     "queries": lambda store: store.queries.all(),
     "rules": lambda store: store.rules.all(),

@@ -157,7 +157,7 @@ def stop_with_parent(stop: threading.Event) -> None:
 
     def listen() -> None:
         with contextlib.suppress(OSError, ValueError):
-            while sys.stdin.buffer.read1(4096):
+            while os.read(sys.stdin.fileno(), 4096):
                 pass
         stop.set()
 

@@ -201,20 +201,34 @@ class Metrics(Protocol):
 class Store(Protocol):
     """Both files. `close` ends the connections."""
 
-    users: Users
-    sessions: Sessions
-    tokens: Tokens
-    audit: Audit
-    commands: Commands
-    proposals: Proposals
-    actions: Actions
-    rules: Rules
-    queries: Queries
-    alerts: Alerts
-    webhooks: Webhooks
-    learning: Learning
-    kept: Kept
-    metrics: Metrics
+    @property
+    def users(self) -> Users: ...
+    @property
+    def sessions(self) -> Sessions: ...
+    @property
+    def tokens(self) -> Tokens: ...
+    @property
+    def audit(self) -> Audit: ...
+    @property
+    def commands(self) -> Commands: ...
+    @property
+    def proposals(self) -> Proposals: ...
+    @property
+    def actions(self) -> Actions: ...
+    @property
+    def rules(self) -> Rules: ...
+    @property
+    def queries(self) -> Queries: ...
+    @property
+    def alerts(self) -> Alerts: ...
+    @property
+    def webhooks(self) -> Webhooks: ...
+    @property
+    def learning(self) -> Learning: ...
+    @property
+    def kept(self) -> Kept: ...
+    @property
+    def metrics(self) -> Metrics: ...
 
     def together(self) -> AbstractContextManager[None]:
         """What is written to the ledger inside is one transaction."""
