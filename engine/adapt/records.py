@@ -27,6 +27,7 @@ from engine.state.model import Place, Runs
 
 DECISIONS_MAX = 2_000
 ACTIONS_MAX = 10_000
+RECEIPTS_MAX = 500  # they are long, and told to the store soon
 Sizes = np.ndarray[Any, Any]
 
 
@@ -39,10 +40,9 @@ class Records:
         self.by: dict[str, str] = {}
         self.progress: dict[str, float] = {}
         self.cpu_s: dict[str, float] = {}  # of joining what was owed, by action
-        self.receipts: dict[
-            str, dict[str, Any]
-        ] = {}  # what an action did, counted before and after
-        self.actuals: dict[str, dict[str, Any]] = {}  # what it took, for whoever predicted it
+        # What an action did, counted before and after; what it took, for whoever predicted it (accounts.py).
+        self.receipts: dict[str, dict[str, Any]] = {}
+        self.actuals: dict[str, dict[str, Any]] = {}
         self._changed: dict[str, None] = {}
         self._noting = threading.Lock()
         self.decisions: list[dict[str, Any]] = []
@@ -59,6 +59,8 @@ class Records:
             if len(self.actions) >= ACTIONS_MAX:
                 gone = next(iter(self.actions))
                 del self.actions[gone], self.by[gone]
+                for some in (self.progress, self.cpu_s, self.receipts, self.actuals):
+                    some.pop(gone, None)
         self.actions[action.id] = action
         self._store(action)
         with self._noting:
@@ -70,6 +72,12 @@ class Records:
             found, self._changed = list(self._changed), {}
         return found
 
+    def settle(self, action: str, receipt: dict[str, Any], actual: dict[str, Any]) -> None:
+        """What an action did and took, before it is kept as over: who is told of its end finds it."""
+        self.receipts[action], self.actuals[action] = receipt, actual
+        while len(self.receipts) > RECEIPTS_MAX:
+            del self.receipts[next(iter(self.receipts))]
+
     def cost(self, action: str, cpu_s: float) -> None:
         if cpu_s:
             self.cpu_s[action] = self.cpu_s.get(action, 0.0) + cpu_s
@@ -78,7 +86,7 @@ class Records:
         """A node's own spill, done by the time that it is heard of."""
         parts = tuple(Part(op, tuple(np.flatnonzero(s).tolist())) for op, s in sizes.items())
         size = int(sum(int(s.sum()) for s in sizes.values()))
-        action = Action.propose(f"local-{version}-{node}", "", Spill(parts, node, size))
+        action = Action.propose(local_name(version, node), "", Spill(parts, node, size))
         action = action.accept(now_s)
         for name in actions.COURSES["spill"].steps:
             action = action.begin(now_s, name).end(now_s, size)
@@ -129,6 +137,7 @@ class Records:
 
     def note(self, by: str, text: str, now_s: float) -> None:
         self.decisions.append({"time_s": now_s, "by": by, "note": text, "times": 1})
+        del self.decisions[:-DECISIONS_MAX]
 
     def restart(self, committed: Sequence[str], now_s: float) -> None:
         """Say of the actions of an earlier life how they ended."""
@@ -163,6 +172,8 @@ class Records:
                     "seconds": _seconds(a),
                     "cpu_s": self.cpu_s.get(a.id, 0.0),
                     "progress": self.progress.get(a.id),
+                    "actual": self.actuals.get(a.id, {}),
+                    "receipt": self.receipts.get(a.id, {}),
                 }
                 for a in self.actions.values()
             ],
@@ -181,6 +192,11 @@ class Records:
         else:
             body = {"action": actions.to_json(action), "by": self.by.get(action.id, "")}
             _replace(path, json.dumps(body))
+
+
+def local_name(version: int, node: int) -> str:
+    """Of a node's own spill."""
+    return f"local-{version}-{node}"
 
 
 def _replace(path: Path, text: str) -> None:
