@@ -41,7 +41,11 @@ def query_series(file: File, query: str, since_s: float, until_s: float, points:
 
 def node_series(file: File, query: str, since_s: float, until_s: float, points: int) -> Series:
     found, step_s = _found(file, query, since_s, until_s, points, nodes=True)
-    values = {n: found.nodes[i].T.astype(np.float64) for i, n in enumerate(NODE_FIGURES)}
+    known = np.flatnonzero(~np.isnan(found.nodes).all(axis=(0, 2)))
+    cube = found.nodes[
+        :, : known.max(initial=-1) + 1
+    ]  # no node that there was only before or after
+    values = {n: cube[i].T.astype(np.float64) for i, n in enumerate(NODE_FIGURES)}
     return Series(found.time_s, values, step_s)
 
 
@@ -85,8 +89,8 @@ def _tier(db: Connection, query: str, since_s: float, until_s: float) -> int:
     reaching = [tier for tier in SPANS if until_s - since_s <= REACH_S[tier]]
     begins = {tier: _oldest(db, query, tier) for tier in reaching}
     for tier in reaching:
-        coarser = [other for other in reaching if begins[other] + other <= begins[tier] != math.inf]
-        if begins[tier] <= since_s or not any(other > tier for other in coarser):
+        further = [o for o in reaching if o > tier and begins[o] + o <= begins[tier]]
+        if begins[tier] <= since_s or not any(begins[other] < math.inf for other in further):
             return tier
     return reaching[-1]
 
