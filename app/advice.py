@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping
 from typing import Any
 
 from app.problems import Problem
 from control.handling.base import Ports
-from control.handling.plans import limits_for
+from control.handling.plans import BUDGET, DAILY_BYTES, DAILY_PAUSE_S, limits_for
 from control.interlock import facts, interlock, interlock_to_json
 from control.kinds import Asked
 from control.learn import numbers
@@ -16,35 +17,28 @@ from control.people import Actor, Role, Source
 from control.ports import Store
 from control.rules import rule_from, rule_to_json
 from control.samples import Sample
+from control.simulate.backtest import Setting, backtest, recorded
 
-EVERY = "*"
+BUSY_S = 5.0
 ASKER = Actor(
     "", Role.OPERATOR, Source.CONSOLE
 )  # the menu is for people: half the day is not kept from it
 
 
 class RecordedAdvice:
-    """Reads the store each time, and keeps nothing."""
+    """Reads the store each time, and keeps nothing of it."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
+        self._one_backtest = threading.Lock()  # it takes seconds of a core
 
-    def _newest(self, query: str) -> Sample:
-        sample = self._store.metrics.newest(query)
-        if sample is None:
-            raise Problem("missing", f"Nothing is recorded of query {query!r} yet.")
-        return sample
-
-    def menu(self, query: str, now_s: float, most: int) -> Mapping[str, Any]:
-        sample = self._newest(query)
-        asked = Asked("propose", {}, ASKER, query, now_s)
+    def menu(self, sample: Sample, now_s: float, most: int) -> list[dict[str, Any]]:
+        asked = Asked("propose", {}, ASKER, sample.query, now_s)
         limits = limits_for(Ports(self._store, lambda: ""), asked)
-        return {"items": menu(sample.snapshot, numbers(self._store), limits, most=most)}
+        return menu(sample.snapshot, numbers(self._store), limits, most=most)
 
-    def forecast(self, query: str, now_s: float) -> Mapping[str, Any]:
-        sample = self._newest(query)
-        full = forecast(sample.snapshot, numbers(self._store))
-        return {"time_s": sample.time_s, "full_in_s": full}
+    def forecast(self, sample: Sample) -> list[float | None]:
+        return forecast(sample.snapshot, numbers(self._store))
 
     def rule(self, text: str) -> Mapping[str, Any]:
         return rule_to_json(rule_from(text))
@@ -55,10 +49,23 @@ class RecordedAdvice:
         if row is None:
             raise Problem("missing", f"There is no rule {rule!r}.")
         parsed = rule_from(row.text)
-        if parsed.query not in (EVERY, query):
+        if not parsed.covers(query):
             return {}
         found = interlock(parsed, facts(self._store, row, query, now_s))
         return {"query": query, **interlock_to_json(found)}
 
     def backtest(self, text: str, query: str, since_s: float, until_s: float) -> Mapping[str, Any]:
-        raise Problem("unavailable", "not yet", retry_s=60)
+        """One at a time."""
+        rule = rule_from(text)
+        kept: Mapping[str, Any] = self._store.kept.get(BUDGET) or {}
+        setting = Setting(
+            numbers(self._store),
+            daily_bytes=int(kept.get("bytes", DAILY_BYTES)),
+            daily_pause_s=float(kept.get("pause_s", DAILY_PAUSE_S)),
+        )
+        if not self._one_backtest.acquire(blocking=False):
+            raise Problem("unavailable", "Another backtest is running.", retry_s=BUSY_S)
+        try:
+            return backtest(rule, recorded(self._store, query, since_s, until_s), setting)
+        finally:
+            self._one_backtest.release()

@@ -27,8 +27,10 @@ def add_parser(subparsers: Any) -> argparse.ArgumentParser:
     top: argparse.ArgumentParser = subparsers.add_parser(
         "ctl", help="look at and steer a running Spillway"
     )
-    top.add_argument("--url", metavar="URL", help="the console's address")
-    top.add_argument("--token", metavar="TOKEN", help="instead of the one that `up` left")
+    top.add_argument("--url", dest="at_url", metavar="URL", help="the console's address")
+    top.add_argument(
+        "--token", dest="with_token", metavar="TOKEN", help="instead of the one that `up` left"
+    )
     _json(top, default=False)
     _verbs(top, VERBS)
     return top
@@ -75,7 +77,7 @@ def run(
     """Carry out what `add_parser` read; its exit code. `folder`: the data directory, with ctl.json."""
     told = err or sys.stderr
     try:
-        client = Client(find_place(folder, arguments.url, arguments.token))
+        client = Client(find_place(folder, arguments.at_url, arguments.with_token))
         ctl = Ctl(client, arguments, out or sys.stdout, arguments.json, clock, pause)
         code: int = arguments.act(ctl)
         return code

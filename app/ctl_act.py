@@ -91,8 +91,8 @@ def _head(found: dict[str, Any], now_s: float) -> Iterator[tuple[str, Any]]:
             f"{many(whole['gain_row_s'])} row·s, sure {share(whole.get('chance'))}",
         )
         yield "cost (model)", f"{many(whole['cost_row_s'])} row·s"
-    if whole.get("freed_bytes") is not None:
-        yield "frees", size(whole["freed_bytes"])
+    if whole.get("memory_freed_bytes") is not None:
+        yield "frees", size(whole["memory_freed_bytes"])
 
 
 def _step(step: dict[str, Any]) -> tuple[Any, ...]:
@@ -109,22 +109,31 @@ def _step(step: dict[str, Any]) -> tuple[Any, ...]:
 
 
 def _before_after(nodes: list[dict[str, Any]]) -> str:
-    """Whatever a preview says of nodes: one column for each figure."""
-    names = list(nodes[0])
-    header = [f">{name}" for name in names]
-    return table(header, [[_figure(name, node.get(name)) for name in names] for node in nodes])
-
-
-def _figure(name: str, value: Any) -> str:
-    if isinstance(value, dict):
-        return " ".join(f"{inner} {_figure(inner, one)}" for inner, one in value.items())
-    if "bytes" in name:
-        return size(value)
-    if "share" in name:
-        return share(value)
-    return (
-        many(value) if isinstance(value, int | float) else str(value if value is not None else "–")
+    """The nodes that are touched."""
+    header = (
+        ">node",
+        ">memory",
+        ">then",
+        ">of budget",
+        ">then",
+        ">disk",
+        ">then",
+        ">full in",
+        ">then",
     )
+    rows = []
+    for node in nodes:
+        was, now = node["before"], node["after"]
+        pairs_of = (
+            (size, "memory_bytes"),
+            (share, "share"),
+            (size, "disk_bytes"),
+            (seconds, "full_s"),
+        )
+        rows.append(
+            [node["node"], *(show(at[name]) for show, name in pairs_of for at in (was, now))]
+        )
+    return table(header, rows)
 
 
 def proposals(ctl: Ctl) -> int:

@@ -11,10 +11,21 @@ from urllib.parse import unquote
 from app.ctl_base import QUERY, Ctl, Verb, option
 from app.ctl_http import quoted
 from app.ctl_read import MOST
-from app.ctl_show import clock, many, pairs, read_span, read_value, table
+from app.ctl_show import (
+    clock,
+    many,
+    pairs,
+    read_span,
+    read_value,
+    seconds,
+    share,
+    size,
+    table,
+)
 from app.errors import ClientError
 
 DAY_S = 86_400.0
+FIRED_SHOWN = 30
 
 
 def text_of(file: Path) -> str:
@@ -28,7 +39,7 @@ def text_of(file: Path) -> str:
 def rules(ctl: Ctl) -> int:
     answer = ctl.client.get("/rules")
     rows = (
-        (r["name"], r["mode"], r["rule"].get("policy", ""), r["rule"].get("query", ""), r["editor"],
+        (r["name"], r["mode"], r["rule"].get("policy", {}).get("name", ""), r["rule"].get("query", ""), r["editor"],
          clock(r["last_acted_s"], ctl.now_s), r["error"])
         for r in answer["items"]
     )  # fmt: skip
@@ -61,14 +72,16 @@ def rule_why(ctl: Ctl) -> int:
 
 def _interlocks(answer: dict[str, Any], now_s: float) -> Iterator[str]:
     for item in answer["items"]:
-        next_s = item.get("next_s") or item.get("next_eligible_s")
-        yield f"{answer['rule']} ({answer['mode']}) on {item.get('query', '')}: " + (
+        next_s = item["next_eligible_s"]
+        yield f"{answer['rule']} ({answer['mode']}) on {item['query']}: " + (
             f"next eligible {clock(next_s, now_s)}" if next_s else "not known when eligible"
         )
-        blockers = item.get("blockers", [])
+        if item["fallback"]:
+            yield item["fallback"]
+        blockers = item["blockers"]
         yield table(
             ("why", "until", "text"),
-            [(b["why"], clock(b.get("until_s"), now_s), b["text"]) for b in blockers],
+            [(b["why"], clock(b["until_s"], now_s), b["text"]) for b in blockers],
             "nothing keeps it from acting",
         )
 
@@ -86,12 +99,10 @@ def rule_log(ctl: Ctl) -> int:
 
 
 def _said(said: dict[str, Any]) -> str:
-    if text := said.get("text"):
-        return str(text)
-    reasons = said.get("reasons", [])
-    found = [r[1] if isinstance(r, list) and len(r) > 1 else r.get("text", r) if isinstance(r, dict) else r
-             for r in reasons]  # fmt: skip
-    return "; ".join(str(one) for one in found)
+    if why := said.get("why"):
+        return str(why)
+    blockers = [str(blocker["text"]) for blocker in said.get("blockers", [])]
+    return "; ".join(blockers or [str(reason[1]) for reason in said.get("reasons", [])])
 
 
 def backtest(ctl: Ctl) -> int:
@@ -104,23 +115,56 @@ def backtest(ctl: Ctl) -> int:
         answer = ctl.client.post(f"/rules/{quoted(given.rule)}/backtest", body)
     else:
         answer = ctl.client.post("/backtest", {"text": text_of(given.file), **body})
-    return ctl.put(answer, lambda: _flat(answer))
+    return ctl.put(answer, lambda: "\n\n".join(_tested(answer)))
 
 
 def _plain_query(ctl: Ctl) -> str:
     return unquote(ctl.query)
 
 
-def _flat(answer: dict[str, Any]) -> str:
-    """Figures as lines; lists by their length."""
-    shown = {
-        name: many(value) if isinstance(value, int | float) and not isinstance(value, bool)
-        else f"{len(value)}" if isinstance(value, list)
-        else "; ".join(f"{k} {v}" for k, v in value.items()) if isinstance(value, dict)
-        else value
-        for name, value in answer.items()
-    }  # fmt: skip
-    return pairs(shown)
+def _tested(answer: dict[str, Any]) -> Iterator[str]:
+    churn, benefit, budget = answer["churn"], answer["benefit"], answer["budget"]
+    yield pairs(
+        {
+            "rule": answer["rule"],
+            "recorded": f"{clock(answer['from_s'])} to {clock(answer['until_s'])}, "
+            f"{answer['snapshots']} snapshots",
+            "evaluations": _counts(answer["evaluations"]),
+            "blocked by": _counts(answer["blocked"]),
+            "firings": f"{answer['firings']} ({_counts(answer['by_kind'])})",
+            "bytes": f"{size(churn['bytes'])}, pause {seconds(churn['pause_s'])}",
+            "groups": f"{churn['groups']}, more than once {churn['groups_twice']}",
+            "most in 24 h": f"{size(budget['daily_bytes_max'])}, "
+            f"pause {seconds(budget['daily_pause_s_max'])}",
+            "gain (model)": f"{many(benefit['gain_row_s'])} row·s",
+            "overflows avoided": benefit["overflows_avoided"],
+        }
+    )
+    names = ("delay_row_s", "peak_memory_share", "overflows", "overflow_bytes", "owed_rows")
+    rows = [
+        (name, *(_figure(name, benefit[side][name]) for side in ("with", "without")))
+        for name in names
+    ]
+    yield table(("", ">with the rule", ">without"), rows)
+    yield table(
+        ("time", "what", "nodes", ">groups", ">bytes", ">gain"),
+        [
+            (clock(f["time_s"]), f["do"], " → ".join(map(str, f["nodes"])), f["groups"],
+             size(f["bytes"]), f"{many(f['gain_row_s'])} row·s")
+            for f in answer["fired"][:FIRED_SHOWN]
+        ],
+        "it would have done nothing",
+    )  # fmt: skip
+
+
+def _counts(counts: dict[str, Any]) -> str:
+    return ", ".join(f"{name} {count}" for name, count in counts.items()) or "nothing"
+
+
+def _figure(name: str, value: float) -> str:
+    if name.endswith("_bytes"):
+        return size(value)
+    return share(value) if name.endswith("_share") else many(value)
 
 
 def hold(ctl: Ctl) -> int:

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from app.api.nodes import TOLD, sample_of
-from app.api.queries import query_of
+from app.api.nodes import TOLD, sample_of, told
 from app.api.schema import (
     ANY_OBJECT,
     NUMBER_OR_NULL,
     array,
     by_name,
-    number,
     obj,
     page,
     text,
@@ -22,23 +20,18 @@ from app.api.table import PAGED, Call, Route, paged, whole_cursor
 from control.ledger import Learned
 from control.people import Role
 
-MENU_MAX = 20
+MENU, MENU_MAX = 8, 20
 
 
 def menu(call: Call) -> dict[str, Any]:
     sample = sample_of(call)
-    most = int(call.params.get("limit", 8))
-    found = plain(call.parts.advice.menu(call.path["query"], call.now_s, most))
-    age_s = round(max(0.0, call.now_s - sample.time_s), 3)
-    told = {"query": sample.query, "time_s": sample.time_s, "version": sample.version}
-    return {**told, "age_s": age_s, "items": found["items"]}
+    found = call.parts.advice.menu(sample, call.now_s, int(call.params.get("limit", MENU)))
+    return {**told(call, sample), "items": plain(found)}
 
 
 def forecast(call: Call) -> dict[str, Any]:
-    query_of(call)
-    sample_of(call)
-    found: dict[str, Any] = plain(call.parts.advice.forecast(call.path["query"], call.now_s))
-    return found
+    sample = sample_of(call)
+    return {**told(call, sample), "full_in_s": plain(call.parts.advice.forecast(sample))}
 
 
 def learning(call: Call) -> dict[str, Any]:
@@ -61,7 +54,7 @@ ROUTES = (
     Route(
         "GET", "/queries/{query}/forecast", "forecast", Role.VIEWER,
         "by node: seconds until it is full; null: not within a day", forecast,
-        obj({"time_s": number(), "full_in_s": array(NUMBER_OR_NULL)}),
+        obj({**TOLD, "full_in_s": array(NUMBER_OR_NULL)}),
     ),
     Route(
         "GET", "/learning", "learning", Role.VIEWER,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -83,7 +84,7 @@ def newest(call: Call, query: str) -> Sample | None:
     return call.store.metrics.newest(query)
 
 
-def _told(call: Call, sample: Sample) -> dict[str, Any]:
+def told(call: Call, sample: Sample) -> dict[str, Any]:
     age_s = round(max(0.0, call.now_s - sample.time_s), 3)
     return {
         "query": sample.query,
@@ -98,29 +99,29 @@ TOLD = {"query": text(), "time_s": number(), "age_s": number(), "version": whole
 
 def now(call: Call) -> dict[str, Any]:
     sample = sample_of(call)
-    return {**_told(call, sample), "figures": plain(sample.figures)}
+    return {**told(call, sample), "figures": plain(sample.figures)}
 
 
 def nodes(call: Call) -> dict[str, Any]:
     sample = sample_of(call)
-    full = call.parts.advice.forecast(call.path["query"], call.now_s).get("full_in_s", [])
+    full = call.parts.advice.forecast(sample)
     items = [_node(sample, node, full) for node in range(len(sample.snapshot.nodes))]
-    return {**_told(call, sample), "items": items}
+    return {**told(call, sample), "items": items}
 
 
 def node(call: Call) -> dict[str, Any]:
     sample, number = sample_of(call), call.path["node"]
     if number >= len(sample.snapshot.nodes):
         raise Problem("missing", f"There is no node {number}.")
-    full = call.parts.advice.forecast(call.path["query"], call.now_s).get("full_in_s", [])
+    full = call.parts.advice.forecast(sample)
     return {
-        **_told(call, sample),
+        **told(call, sample),
         **_node(sample, number, full),
         "operators": _by_operator(sample.snapshot, number),
     }
 
 
-def _node(sample: Sample, node: int, full: Any) -> dict[str, Any]:
+def _node(sample: Sample, node: int, full: Sequence[float | None]) -> dict[str, Any]:
     columns, snapshot = sample.snapshot.nodes, sample.snapshot
     mine = snapshot.on(node)
     held = sample.nodes.get("held_bytes")
@@ -137,7 +138,7 @@ def _node(sample: Sample, node: int, full: Any) -> dict[str, Any]:
         "busy": plain(float(columns.busy[node])),
         "groups": len(mine),
         "groups_on_disk": int(snapshot.groups.spilled[mine].sum()),
-        "full_in_s": plain(full[node]) if len(full) > node else None,
+        "full_in_s": plain(full[node]),
     }
 
 
@@ -174,7 +175,7 @@ def groups(call: Call) -> dict[str, Any]:
     end = begin + limit
     items = [_group(sample.snapshot, int(row)) for row in rows[begin:end]]
     following = str(end) if end < len(rows) else None
-    return {**_told(call, sample), "groups": len(rows), "items": items, "next": following}
+    return {**told(call, sample), "groups": len(rows), "items": items, "next": following}
 
 
 def _wanted(snapshot: ClusterSnapshot, params: Any) -> Longs:
@@ -240,7 +241,7 @@ def operators(call: Call) -> dict[str, Any]:
         for operator in sample.snapshot.operators
     ]
     return {
-        **_told(call, sample),
+        **told(call, sample),
         "items": totals,
         "by_node": [plain(dict(line)) for line in sample.operators],
     }

@@ -25,6 +25,7 @@ from control.people import Role
 from control.policies.registry import KINDS, parameters_of
 
 DAY_S = 86_400.0
+BACK_S_MAX = 31 * DAY_S
 MODES = ("off", "propose", "auto")
 TEXT = text(20_000, 1, help="the rule (TOML)")
 ANY = {"type": ["number", "string", "boolean", "null"]}
@@ -107,10 +108,10 @@ def _backtest(call: Call, rule: str) -> dict[str, Any]:
     body = call.body
     if call.store.queries.find(body["query"]) is None:
         raise Problem("missing", f"There is no query {body['query']!r}.")
-    until_s = float(body.get("until_s", call.now_s))
+    until_s = min(float(body.get("until_s", call.now_s)), call.now_s)
     since_s = float(body.get("since_s", until_s - DAY_S))
-    if since_s > until_s:
-        raise Problem("invalid", "body.since_s: is after until_s")
+    if not 0 <= until_s - since_s <= BACK_S_MAX:
+        raise Problem("invalid", "body.since_s: from 0 to 31 days before until_s")
     found: dict[str, Any] = plain(call.parts.advice.backtest(rule, body["query"], since_s, until_s))
     return found
 

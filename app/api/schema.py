@@ -110,7 +110,7 @@ def _checked(value: Any, schema: Schema, where: str, faults: list[Fault]) -> Any
 def _number(value: Any, schema: Schema, where: str, faults: list[Fault]) -> Any:
     low, high = schema.get("minimum"), schema.get("maximum")
     if (low is not None and value < low) or (high is not None and value > high):
-        faults.append((where, f"{value:g} is not from {low:,} to {high:,}"))
+        faults.append((where, f"{str(value)[:40]} is not from {low:,} to {high:,}"))
         return value
     return value
 
@@ -209,7 +209,7 @@ def from_text(raw: str, schema: Schema, where: str) -> tuple[Any, list[Fault]]:
 
 def _number_from(raw: str, *, whole: bool) -> Any:
     if not re.fullmatch(
-        r"-?\d{1,16}" if whole else r"-?\d{1,16}(\.\d{1,12})?([eE][+-]?\d{1,2})?", raw
+        r"-?\d{1,16}" if whole else r"-?\d{1,16}(\.\d{1,20})?([eE][+-]?\d{1,3})?", raw
     ):
         return raw
     return int(raw) if whole else float(raw)
