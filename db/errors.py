@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import sqlite3
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -84,6 +85,15 @@ def explained(error: Exception, where: str) -> StoreError:
         return StoreError(f"cannot be stored: {error}", where=where, again=False)
     hint = "This is a defect of Spillway: run.py diagnose gathers what a report needs."
     return StoreError(f"{type(error).__name__}: {error}", where=where, hint=hint, again=False)
+
+
+def of_disk(error: OSError, where: str) -> StoreError:
+    """For files that are handled here and not by SQLite."""
+    place = str(error.filename or where)
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return StoreError("the disk is full", where=place, hint="Make room.")
+    hint = "See that the folder is there and that this user may write to it."
+    return StoreError(error.strerror or str(error), where=place, hint=hint, again=False)
 
 
 def _constraint(name: str, where: str) -> StoreError:

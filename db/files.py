@@ -26,7 +26,7 @@ from sqlalchemy.engine import URL
 from sqlalchemy.pool import QueuePool
 
 from control.errors import StoreError
-from db.errors import RAISED, explained, is_damage
+from db.errors import RAISED, explained, is_damage, of_disk
 
 READ_MOST_S = 2.0
 BUSY_S = 5.0
@@ -115,9 +115,15 @@ class File:
 
     def _current(self) -> Engine:
         """The engine for the file that lies at the path now."""
-        key = _key(self.path)
-        if key is not None and key == self._key and self._engine is not None:
-            return self._engine
+        try:
+            key = _key(self.path)
+            if key is not None and key == self._key and self._engine is not None:
+                return self._engine
+            return self._anew()
+        except OSError as error:
+            raise of_disk(error, str(self.path)) from error
+
+    def _anew(self) -> Engine:
         with self._lock:
             key = _key(self.path)
             if key is None:
@@ -231,14 +237,6 @@ def version_of(engine: Engine) -> str | None:
             return None
         row = connection.exec_driver_sql("SELECT version_num FROM alembic_version").first()
         return None if row is None else str(row[0])
-
-
-def version_at(path: Path, kind: Kind) -> str | None:
-    engine = connect(path, kind)
-    try:
-        return version_of(engine)
-    finally:
-        engine.dispose()
 
 
 def check_version(engine: Engine, path: Path, kind: Kind) -> None:

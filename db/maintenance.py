@@ -18,8 +18,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from control.errors import StoreError
-from db.errors import RAISED, explained, name_of
-from db.files import File, Kind, forget_wal, making, version_at
+from db.errors import RAISED, explained, name_of, of_disk
+from db.files import File, Kind, forget_wal, making
 from db.open import LEDGER_FILE, METRICS_FILE, Store
 
 CHECKPOINT_WAIT_S = 0.1
@@ -100,8 +100,9 @@ def backup(folder: Path, target: Path, *, metrics: bool = False) -> tuple[Path, 
         if (target / kind.name).exists():
             hint = "Give another folder."
             raise StoreError("there is a backup already", where=str(target), hint=hint, again=False)
-    target.mkdir(parents=True, exist_ok=True)
-    return tuple(copy_whole(folder / kind.name, target / kind.name) for kind in kinds)
+    with _disk(target):
+        target.mkdir(parents=True, exist_ok=True)
+        return tuple(copy_whole(folder / kind.name, target / kind.name) for kind in kinds)
 
 
 def copy_whole(source: Path, target: Path) -> Path:
@@ -125,11 +126,29 @@ def copy_whole(source: Path, target: Path) -> Path:
 
 def _check(path: Path) -> None:
     """Raises when a file is damaged."""
-    with contextlib.closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True)) as db:
+    with contextlib.closing(_reading(path)) as db:
         said = db.execute("PRAGMA quick_check(1)").fetchone()[0]
     if said != "ok":
         hint = "Use another backup."
         raise StoreError(f"it is damaged: {said}", where=str(path), hint=hint, again=False)
+
+
+def _reading(path: Path) -> sqlite3.Connection:
+    return sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)
+
+
+def _version(db: sqlite3.Connection) -> str | None:
+    there = db.execute("SELECT 1 FROM sqlite_master WHERE name = 'alembic_version'").fetchone()
+    row = db.execute("SELECT version_num FROM alembic_version").fetchone() if there else None
+    return None if row is None else str(row[0])
+
+
+@contextmanager
+def _disk(where: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise of_disk(error, str(where)) from error
 
 
 def _sync(*paths: Path) -> None:
@@ -143,23 +162,32 @@ def _sync(*paths: Path) -> None:
 
 def restore(source: Path, folder: Path) -> tuple[Path, ...]:
     """A backup's files in place of a folder's, which go to `replaced/`. Nothing may be running there.
+    `source` is the folder of a backup, or a copy of a ledger by itself, as an upgrade makes it.
 
     The engine, at its next start, reconciles commands and actions with its own commits."""
-    found = [kind for kind in (LEDGER_FILE, METRICS_FILE) if (source / kind.name).exists()]
-    if LEDGER_FILE not in found:
-        hint = "Give the folder that run.py backup wrote."
+    found = _found(source)
+    for path, kind in found:
+        _fit(path, kind)
+    with _disk(folder), _alone(folder):
+        return tuple(_put_back(path, folder / kind.name) for path, kind in found)
+
+
+def _found(source: Path) -> list[tuple[Path, Kind]]:
+    if source.is_file():
+        return [(source, LEDGER_FILE)]
+    kinds = (LEDGER_FILE, METRICS_FILE)
+    found = [(source / k.name, k) for k in kinds if (source / k.name).exists()]
+    if (source / LEDGER_FILE.name, LEDGER_FILE) not in found:
+        hint = "Give what run.py backup wrote, or a copy of a ledger."
         raise StoreError("there is no backup here", where=str(source), hint=hint, again=False)
-    for kind in found:
-        _fit(source / kind.name, kind)
-    folder.mkdir(parents=True, exist_ok=True)
-    with _alone(folder):
-        return tuple(_put_back(source / kind.name, folder / kind.name) for kind in found)
+    return found
 
 
 def _fit(path: Path, kind: Kind) -> None:
     try:
         _check(path)
-        found = version_at(path, kind)
+        with contextlib.closing(_reading(path)) as db:
+            found = _version(db)
     except RAISED as error:
         raise explained(error, str(path)) from error
     if found is None or found > kind.version:
@@ -197,6 +225,7 @@ def _aside(path: Path) -> None:
 @contextmanager
 def _alone(folder: Path) -> Iterator[None]:
     """Holds the locks of all processes meanwhile."""
+    folder.mkdir(parents=True, exist_ok=True)
     with ExitStack() as held:
         for name in LOCKS:
             file = held.enter_context(open(folder / name, "a"))

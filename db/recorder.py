@@ -62,6 +62,10 @@ class Recorder:
         with self._change:
             return replace(self._so_far, waiting=len(self._queue))
 
+    @property
+    def alive(self) -> bool:
+        return self._thread.is_alive()
+
     def put(self, sample: Sample) -> None:
         """Never waits for the store."""
         with self._change:

@@ -63,14 +63,8 @@ def _migrated(engine: Engine, path: Path, kind: Kind, scripts: Path) -> Path | N
             check_version(engine, path, kind)
             return None
         copy = path if kind.disposable else copy_whole(path, _free(path, found))
-        config = Config()
-        config.set_main_option("script_location", str(scripts).replace("%", "%%"))
-        config.set_main_option("version_locations", str(scripts / path.stem).replace("%", "%%"))
-        config.set_main_option("path_separator", "newline")
         try:
-            with engine.begin() as connection:
-                config.attributes["connection"] = connection
-                command.upgrade(config, kind.version)
+            migrate(engine, kind, scripts)
         except (*RAISED, CommandError) as error:
             kept = "" if copy == path else f" A copy is in {BACKUPS}/{copy.name}."
             hint = f"The file is as it was.{kept} Report this: run.py diagnose."
@@ -78,6 +72,21 @@ def _migrated(engine: Engine, path: Path, kind: Kind, scripts: Path) -> Path | N
             raise StoreError(text, where=str(path), hint=hint, again=False) from error
         check_version(engine, path, kind)
         return copy
+
+
+def migrate(engine: Engine, kind: Kind, scripts: Path = SCRIPTS) -> None:
+    """From whatever version a file has to the one of `kind`, in one transaction."""
+    config = Config()
+    config.set_main_option("script_location", _escaped(scripts))
+    config.set_main_option("version_locations", _escaped(scripts / Path(kind.name).stem))
+    config.set_main_option("path_separator", "newline")
+    with engine.begin() as connection:
+        config.attributes["connection"] = connection
+        command.upgrade(config, kind.version)
+
+
+def _escaped(path: Path) -> str:
+    return str(path).replace("%", "%%")
 
 
 def _free(path: Path, version: str) -> Path:
