@@ -85,7 +85,7 @@ def _ranges(
     for node in np.argsort(-owed, kind="stable")[: breadth.cleanups].tolist():
         disk = float(groups.disk_bytes[snapshot.on(node)].sum())
         if owed[node] > 0 and nodes.alive[node]:
-            yield ("cleanup", node, -1), min(disk, float(nodes.free_bytes[node]), cap)
+            yield ("cleanup", node, -1), min(disk, float(free[node]), cap)
 
 
 def _receivers(outlook: Outlook, free: np.ndarray, sender: int, count: int) -> list[int]:

@@ -1,16 +1,18 @@
 """What a rule would have done: recorded snapshots replayed through the same policy, interlock and arbiter.
 
 As if the rule had been in mode auto, its editor an admin, and nobody else had acted. Beside it runs the same
-recording with nothing but the nodes' own spills: what the rule gains is the difference, by the model. With
-`follow` each recorded snapshot is taken as it was, whatever was done here before it: that is how a rule that
-really ran is compared with what it did (`agreement`).
+recording with nothing but the nodes' own spills: what the rule gains is the difference, by the model.
+
+`replay_agreement` compares a rule that really ran with what it did. There the world goes as it went: every
+recorded snapshot is taken as it was, and between them what was really done is done again, by whom ever. Only
+the decisions are made anew, and what they want is noted instead of done.
 """
 
 from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from control.actions import State
@@ -23,7 +25,17 @@ from control.interlock import Facts, Interlock, interlock, waits
 from control.ledger import ActionRow
 from control.limits import ON_REQUEST, Limits
 from control.people import Role
-from control.plans import Cleanup, Move, Plan, Spill, Step, name_of, nodes_of, pairs_of
+from control.plans import (
+    Cleanup,
+    Move,
+    Plan,
+    Spill,
+    Step,
+    name_of,
+    nodes_of,
+    pairs_of,
+    step_from_json,
+)
 from control.policies.local_spill import LocalSpill
 from control.ports import Store
 from control.rules import Mode, Rule
@@ -34,7 +46,7 @@ STEP_S = 15.0  # how finely time goes; rules that come more often are asked this
 GAP_MAX_S = 1800.0  # recordings further apart are not one run
 CHUNK_S = 3600.0
 FIRINGS_MAX = 500
-AGAIN_S = 3600.0
+NEAR_S = 60.0  # snapshots are recorded once a minute
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +57,7 @@ class Setting:
     local: LocalSpill | None = field(default_factory=LocalSpill)
     daily_bytes: int = DAILY_BYTES
     daily_pause_s: float = DAILY_PAUSE_S
-    follow: bool = False
+    really: Sequence[ActionRow] | None = None  # what was done, if the world is to go as it went
     anchor_s: float | None = None  # where the rule's interval counts from; None: the first snapshot
 
 
@@ -85,7 +97,10 @@ class _Run:
 
     def __init__(self, rule: Rule, first: ClusterSnapshot, setting: Setting, tally: Tally) -> None:
         self.rule, self.setting, self.tally = rule, setting, tally
-        self.real, self.idle = Replay(first, setting.local), Replay(first, setting.local)
+        follows = setting.really is not None
+        self.real = Replay(first, None if follows else setting.local)
+        self.idle = Replay(first, setting.local)
+        self.script = _script(setting.really or (), first.time_s)
         self.anchor_s = first.time_s if setting.anchor_s is None else setting.anchor_s
         self.start_s = first.time_s
         self.fired_s: float | None = None
@@ -97,16 +112,37 @@ class _Run:
         self.real.enter(after)
         self.idle.enter(after)
         while self.real.now_s < after.time_s:
-            until = min(_next_step(self.real.now_s), after.time_s)
+            until = min(self._next(self.real.now_s), after.time_s)
             self.real.advance(until)
             self.idle.advance(until)
-            self._finish()
             self._decide()
-        if self.setting.follow:
+            self._happen()
+            self._finish()
+        if self.setting.really is not None:
             self.real.follow(after)
-            self.real.history = after.history
-            self.jobs.clear()
-            self.ahead.clear()
+
+    def _next(self, now_s: float) -> float:
+        """The next moment that counts: of the grid, of the schedule, of what really happened."""
+        grid = (now_s // STEP_S + 1) * STEP_S
+        due = self.rule.schedule.next_after(now_s, self.anchor_s) or grid
+        if due < grid and (self.rule.schedule.every_s or STEP_S) < STEP_S:
+            due = grid
+        return min(grid, due, self.script[0][0] if self.script else grid)
+
+    def _happen(self) -> None:
+        """What really began or ended until now."""
+        while self.script and self.script[0][0] <= self.real.now_s:
+            _, ends, row = self.script.popleft()
+            step = step_from_json(row.body["step"])
+            rows = self.real.rows_of(step)
+            self.real.in_flight[rows] = not ends
+            if not ends:
+                if row.rule == self.rule.name:  # decided when it was last due, begun a little later
+                    self.acted_s = self.fired_s or self.real.now_s
+            elif row.state == State.DONE:
+                self.real.carry_out(step)
+                if not row.id.startswith("local-"):
+                    self.real.adapted(step.bytes if isinstance(step, Spill) else 0)
 
     def _finish(self) -> None:
         """What has come to its end is done; a plan's next step begins."""
@@ -195,6 +231,8 @@ class _Run:
                 told["gain_row_s"],
             )
             self.tally.fired.append(fired)
+        if self.setting.really is not None:
+            return
         self.ahead.extend(plan.steps)
         self._begin(self.ahead.popleft(), preview["steps"][0]["duration_s"])
 
@@ -216,8 +254,11 @@ class _Run:
         return numbers.tick_s + step.bytes * numbers.read_s_per_byte / numbers.side_slice
 
 
-def _next_step(now_s: float) -> float:
-    return (now_s // STEP_S + 1) * STEP_S
+def _script(really: Sequence[ActionRow], since_s: float) -> deque[tuple[float, bool, ActionRow]]:
+    """When each action began and ended, in order."""
+    lines = [(row.started_s, False, row) for row in really]
+    lines += [(row.ended_s, True, row) for row in really if row.ended_s is not None]
+    return deque(sorted((x for x in lines if x[0] > since_s), key=lambda x: (x[0], x[1])))
 
 
 def backtest(
@@ -327,14 +368,15 @@ def replay_agreement(
     rule: Rule,
     snapshots: Iterable[ClusterSnapshot],
     really: Sequence[ActionRow],
-    setting: Setting,
-    *,
-    within_s: float,
+    setting: Setting | None = None,
 ) -> dict[str, Any]:
-    """How many of the rule's real actions the replay does too: same kind, same nodes, near in time."""
+    """How many of the rule's real actions the replay wants too: same kind, same nodes, near in time. `really`:
+    everything that was done to the query meanwhile."""
+    setting = replace(setting or Setting(), really=really)
     tally, _ = _through(rule, snapshots, setting)
-    did = [row for row in really if row.rule == rule.name and row.state == State.DONE]
-    return agreement(tally.fired, did, within_s)
+    inside = [row for row in really if tally.from_s < row.started_s <= tally.until_s]
+    did = [row for row in inside if row.rule == rule.name and row.state == State.DONE]
+    return agreement(tally.fired, did, max(NEAR_S, rule.schedule.every_s or 0.0))
 
 
 def agreement(

@@ -15,14 +15,16 @@ from control.limits import OPEN
 from control.plans import Cleanup, Move, SetBudget, Spill, Step, pairs_of
 from control.policies.local_spill import LocalSpill
 from control.snapshot import (
+    HALF_LIFE_S,
     ClusterSnapshot,
     Doubles,
     Groups,
-    History,
     Longs,
     Nodes,
     node_sums,
 )
+
+TOLD_BELOW = 0.95  # of the results found in memory: above, what is owed says too little
 
 
 def alike(a: ClusterSnapshot, b: ClusterSnapshot) -> bool:
@@ -37,11 +39,11 @@ class Replay:
         self.local = local
         self.before = self.after = first
         self.now_s = first.time_s
-        self.history = History(round_start_s=first.time_s, round_s=first.history.round_s)
         self.budgets: dict[int, int] = {}  # set by steps, instead of the recorded ones
         self.delay_row_s = self.spilled_bytes = 0.0
         self.overflows = 0
         self.share_max = 0.0
+        self.due = due_per_s(first), due_per_s(first)
         self.follow(first)
 
     def follow(self, recorded: ClusterSnapshot) -> None:
@@ -55,12 +57,15 @@ class Replay:
         self.generations = groups.generations.copy()
         self.owed = groups.owed_rows.copy()
         self.rows_out = groups.rows_out.astype(np.float64)
+        self.rate = groups.rows_out_per_s.copy()  # decayed, as the engine tells it
         self.round_in, self.round_out = np.zeros(len(groups)), np.zeros(len(groups))
         self.in_flight = groups.in_flight.copy()
+        self.history = replace(recorded.history, round_start_s=recorded.time_s)
 
     def enter(self, after: ClusterSnapshot) -> None:
         """The stretch from where the last one ended to `after`."""
         self.before, self.after = self.after, after
+        self.due = self.due[1], due_per_s(after)
 
     def advance(self, until_s: float) -> None:
         """Let state grow, results come and be owed; then nodes that overflow spill."""
@@ -70,6 +75,8 @@ class Replay:
             grown = (_whole(self.after) - _whole(self.before)) * (b - a)
             self._grow(grown.astype(np.float64))
             made, owes = self._results((a + b) / 2)
+            keep = 0.5 ** (seconds / HALF_LIFE_S)
+            self.rate = self.rate * keep + made * (1 - keep)
             self.rows_out = self.rows_out + made * seconds
             self.owed = self.owed + owes * seconds
             rows_in = self._between("rows_in_per_s", (a + b) / 2) * seconds
@@ -89,7 +96,7 @@ class Replay:
     def _results(self, at: float) -> tuple[Doubles, Doubles]:
         """Results per second that the state in memory gives, and that are owed: by the share of it, once for
         each other stream."""
-        due = self._between("rows_out_per_s", at) + self._between("owed_rows_per_s", at)
+        due = self.due[0] + (self.due[1] - self.due[0]) * at
         share = self.memory / np.maximum(self.memory + self.disk, 1.0)
         made = np.where(self.disk > 0, due * share ** (self.before.streams - 1), due)
         return made, due - made
@@ -182,12 +189,11 @@ class Replay:
                 np.int64
             ),
             rows_in_per_s=node_sums(self.owner, self._between("rows_in_per_s", at), count),
-            rows_out_per_s=node_sums(self.owner, self._results(at)[0], count),
+            rows_out_per_s=node_sums(self.owner, self.rate, count),
         )
 
     def _groups(self) -> Groups:
         at, was = self._place(self.now_s), self.before.groups
-        made, owes = self._results(at)
         return replace(
             was,
             owner=self.owner.copy(),
@@ -197,13 +203,13 @@ class Replay:
             rows_in=self._between("rows_in", at).astype(np.int64),
             rows_out=self.rows_out.astype(np.int64),
             rows_in_per_s=self._between("rows_in_per_s", at),
-            rows_out_per_s=made,
+            rows_out_per_s=self.rate.copy(),
             rows_in_round=self.round_in.astype(np.int64),
             rows_out_round=self.round_out.astype(np.int64),
             bytes_per_s=self._between("bytes_per_s", at),
             last_insert_s=self._last_insert(),
             owed_rows=self.owed.copy(),
-            owed_rows_per_s=owes,
+            owed_rows_per_s=self._results(at)[1],
             in_flight=self.in_flight.copy(),
         )
 
@@ -212,6 +218,17 @@ class Replay:
         last = self.after.groups.last_insert_s
         went_on = last > self.before.time_s
         return np.where(went_on, np.minimum(last, self.now_s), self.before.groups.last_insert_s)
+
+
+def due_per_s(recorded: ClusterSnapshot) -> Doubles:
+    """Results per second that each group would give with all its state in memory. Of one that is partly on
+    disk, what it owes says so at once; the decayed rate of its results would only come to it."""
+    groups = recorded.groups
+    whole = np.maximum(groups.memory_bytes + groups.disk_bytes, 1)
+    found = (groups.memory_bytes / whole) ** (recorded.streams - 1)
+    partly = groups.spilled & (found < TOLD_BELOW) & (groups.owed_rows_per_s > 0)
+    told = groups.owed_rows_per_s / np.where(partly, 1 - found, 1.0)
+    return np.where(partly, told, groups.rows_out_per_s + groups.owed_rows_per_s)
 
 
 def _whole(snapshot: ClusterSnapshot) -> Longs:
