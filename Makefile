@@ -10,7 +10,7 @@ export PYTHONPATH := $(CURDIR)
 unexport SPARK_HOME
 unexport VIRTUAL_ENV
 
-.PHONY: help setup run test lint fmt bench bench-long bench-recovery bench-parts bench-adapt reproduce chaos lock clean
+.PHONY: help setup run test lint fmt bench bench-long bench-recovery bench-parts bench-adapt bench-store reproduce chaos lock clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -18,10 +18,11 @@ help: ## this list
 setup: ## make .venv from the lock file, check Java (again only when the lock changes)
 	@tools/setup.sh
 
-run: setup ## the demo: a join of three market streams, live in the terminal
-	@$(PY) run.py demo $(ARGS)
+run: setup ## console, control and engine with a live demo query; Ctrl-C stops them
+	@$(PY) run.py up $(ARGS)
 
-test: setup ## the tests, without the long ones and the benchmarks
+test: ## the tests, without the long ones and the benchmarks (Chromium included)
+	@tools/setup.sh test
 	@$(PY) -m pytest -m "not long and not bench" $(ARGS)
 
 lint: setup ## ruff's rules and format, mypy in strict mode
@@ -47,6 +48,9 @@ bench-parts: setup ## what an exchange and expiry cost
 
 bench-adapt: setup ## what moves, spills and decisions cost
 	@$(PY) -m tests.bench.adapting $(ARGS)
+
+bench-store: setup ## a store with 7 days of samples: writes, reads, sizes
+	@$(PY) -m tests.bench.store $(ARGS)
 
 reproduce: setup ## the papers' figures (ARGS="fig11", ARGS="--long"); pages in docs/papers
 	@$(PY) run.py reproduce $(ARGS)

@@ -26,6 +26,7 @@ from engine.settings import Settings, show
 
 EXIT_USER = commands.EXIT_USER
 EXIT_INTERRUPTED = 130
+STEADY_TRIGGER_S = 1.0  # of an engine that runs for weeks, where the setting says nothing
 
 
 def settings_of(arguments: argparse.Namespace) -> Settings:
@@ -171,7 +172,11 @@ def engine_process(arguments: argparse.Namespace, settings: Settings) -> int:
     from engine.service import Service
 
     data = _data(arguments, settings)
-    settings = replace(settings, log_dir=settings.log_dir or str(data / "logs"))
+    settings = replace(
+        settings,
+        log_dir=settings.log_dir or str(data / "logs"),
+        trigger_seconds=settings.trigger_seconds or STEADY_TRIGGER_S,
+    )
     with locks.hold(data, "engine"):
         stop, store = _until_told(arguments), open_store(data)
         recorder = Recorder(

@@ -89,9 +89,23 @@ check_java() {
   java_is_fine || die "$JAVA_PACKAGE is installed, yet $found: is an older java first on PATH? $advice"
 }
 
-# Browser tests will need Chromium: its check belongs here, beside Java's, and into main below.
+# --- Chromium: for the browser tests only -------------------------------------
 
-# `tools/setup.sh java` only looks at Java.
+chromium_command() { command -v chromium || command -v chromium-browser || command -v google-chrome; }
+
+check_chromium() {
+  if chromium_command >/dev/null; then return; fi
+  local advice="Debian: apt-get install chromium; or run the tests without them: make test ARGS='-m \"not long and not bench and not browser\"'"
+  if [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null 2>&1; then
+    die "the browser tests need Chromium; found none. $advice"
+  fi
+  say "the browser tests need Chromium; found none: installing it"
+  export DEBIAN_FRONTEND=noninteractive
+  { apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium; } >&2 ||
+    die "apt-get could not install chromium. $advice"
+}
+
+# `tools/setup.sh java` only looks at Java; `tools/setup.sh test` sees to what the tests need, too.
 main() {
   if [ "${1:-}" = java ]; then check_java; return; fi
   [ -f "$LOCK" ] || die "$LOCK is missing: is this a whole clone?"
@@ -101,6 +115,7 @@ main() {
   fi
   install_python_packages
   check_java
+  if [ "${1:-}" = test ]; then check_chromium; fi
 }
 
 main "$@"
