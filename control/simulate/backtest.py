@@ -3,16 +3,16 @@
 As if the rule had been in mode auto, its editor an admin, and nobody else had acted. Beside it runs the same
 recording with nothing but the nodes' own spills: what the rule gains is the difference, by the model.
 
-`replay_agreement` compares a rule that really ran with what it did. There the world goes as it went: every
-recorded snapshot is taken as it was, and between them what was really done is done again, by whom ever. Only
-the decisions are made anew, and what they want is noted instead of done.
+With `Setting.really` the world goes as it went: every recorded snapshot is taken as it was, and between them
+what was really done is done again, whoever did it. Only the rule's decisions are made anew, and what they want
+is noted instead of done. agree.py compares that with what the rule really did.
 """
 
 from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from control.actions import State
@@ -46,7 +46,6 @@ STEP_S = 15.0  # how finely time goes; rules that come more often are asked this
 GAP_MAX_S = 1800.0  # recordings further apart are not one run
 CHUNK_S = 3600.0
 FIRINGS_MAX = 500
-NEAR_S = 60.0  # snapshots are recorded once a minute
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,10 +264,10 @@ def backtest(
     rule: Rule, recorded: Iterable[ClusterSnapshot], setting: Setting | None = None
 ) -> dict[str, Any]:
     """Snapshots of one query, oldest first; they are read once, two are held at a time."""
-    return told(rule, *_through(rule, recorded, setting or Setting()))
+    return told(rule, *through(rule, recorded, setting or Setting()))
 
 
-def _through(
+def through(
     rule: Rule, recorded: Iterable[ClusterSnapshot], setting: Setting
 ) -> tuple[Tally, list[tuple[Replay, Replay]]]:
     tally, worlds = Tally(), []
@@ -362,51 +361,3 @@ def recorded(store: Store, query: str, since_s: float, until_s: float) -> Iterat
         end = min(at + CHUNK_S, until_s)
         yield from store.metrics.snapshots(query, at, end)
         at = end
-
-
-def replay_agreement(
-    rule: Rule,
-    snapshots: Iterable[ClusterSnapshot],
-    really: Sequence[ActionRow],
-    setting: Setting | None = None,
-) -> dict[str, Any]:
-    """How many of the rule's real actions the replay wants too: same kind, same nodes, near in time. `really`:
-    everything that was done to the query meanwhile."""
-    setting = replace(setting or Setting(), really=really)
-    tally, _ = _through(rule, snapshots, setting)
-    inside = [row for row in really if tally.from_s < row.started_s <= tally.until_s]
-    did = [row for row in inside if row.rule == rule.name and row.state == State.DONE]
-    return agreement(tally.fired, did, max(NEAR_S, rule.schedule.every_s or 0.0))
-
-
-def agreement(
-    fired: Sequence[Fired], really: Sequence[ActionRow], within_s: float
-) -> dict[str, Any]:
-    """Each real action is matched with at most one replayed one, the nearest in time that is left."""
-    left = list(fired)
-    missed = []
-    for row in sorted(really, key=lambda row: row.started_s):
-        step = row.body["step"]
-        near = [
-            f
-            for f in left
-            if f.do == step["do"]
-            and f.nodes == _nodes(step)
-            and abs(f.time_s - row.started_s) <= within_s
-        ]
-        if near:
-            left.remove(min(near, key=lambda f: abs(f.time_s - row.started_s)))
-        else:
-            missed.append(row.id)
-    matched = len(really) - len(missed)
-    return {
-        "actions": len(really),
-        "matched": matched,
-        "share": matched / len(really) if really else 1.0,
-        "missed": missed,
-        "extra": len(left),
-    }
-
-
-def _nodes(step: Mapping[str, Any]) -> tuple[int, ...]:
-    return (step["source"], step["target"]) if step["do"] == "move" else (step["node"],)
