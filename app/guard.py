@@ -10,8 +10,9 @@ from flask import Flask, Response, g, redirect, request
 from app import tokens
 from app.parts import SAFE_METHODS, Need, Parts, parts_of
 from app.problems import Problem, is_for_programs
-from control.people import Actor, Session, Source, User
+from control.people import Actor, AuditLine, Role, Session, Source, User
 
+SUBJECT_MAX = 200
 CLIENT_HEADER = "X-Spillway-Client"  # ctl says so; it changes only what the audit shows
 
 
@@ -73,12 +74,32 @@ def _check(parts: Parts) -> Response | None:
     if found.session is not None:
         _same_site(parts, found.session)
     if not found.actor.role.covers(need.role):
+        _note_refusal(parts, found.actor, need.role)
         text = f"This needs the role {need.role}; you are {found.actor.role}."
         raise Problem("role", text, needed=need.role.value, role=found.actor.role.value)
     if found.session is not None and need.active:
         parts.sessions.touch(found.session, g.now_s)
     g.who = found
     return None
+
+
+def _note_refusal(parts: Parts, actor: Actor, needed: Role) -> None:
+    """Who tried to change what they may not is in the audit, as if the dispatcher had refused it."""
+    if request.method in SAFE_METHODS:
+        return
+    what, detail = str(request.endpoint).removeprefix("api."), f"needs the role {needed}"
+    parts.store.audit.add(
+        AuditLine(
+            g.now_s,
+            str(actor),
+            actor.source,
+            actor.address,
+            what,
+            request.path[:SUBJECT_MAX],
+            "refused",
+            detail,
+        )
+    )
 
 
 def identify(parts: Parts, need: Need, now_s: float) -> Who | None:

@@ -154,7 +154,7 @@ ROUTES = (
     ),
     Route(
         "GET", "/commands/{id}", "command", Role.VIEWER,
-        "what became of a command; `wait` for its end, 20 s at most", command, COMMAND,
+        "what became of a command; wait for its end, 20 s at most", command, COMMAND,
         params={"wait": number(0, 20, "seconds")},
     ),
 )  # fmt: skip

@@ -40,7 +40,7 @@ def audit(call: Call) -> dict[str, Any]:
 
 ROUTES = (
     Route(
-        "GET", "/alerts", "alerts", Role.VIEWER, "alerts, newest first; `open` for those that last",
+        "GET", "/alerts", "alerts", Role.VIEWER, "alerts, newest first; with open those that last",
         listed, page(schema_of(Alert)), params={"open": BOOL, **PAGED},
     ),
     Route(

@@ -75,7 +75,7 @@ ROUTES = (
     Route("GET", "/queries", "queries", Role.VIEWER, "registered queries", listed, page(SHORT)),
     Route(
         "POST", "/queries", "query_register", Role.ADMIN,
-        "take in a query file; with `start` run it at once", registered, DONE,
+        "take in a query file; unless start is false it runs at once", registered, DONE,
         body=REGISTER, status=202,
     ),
     Route("GET", "/queries/{query}", "query", Role.VIEWER, "one query with its file", one, QUERY),

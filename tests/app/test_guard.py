@@ -96,6 +96,15 @@ def test_lower_roles_are_refused_and_told_why(console: Console, route: Route) ->
             assert body["role"] == role
 
 
+def test_who_tried_to_change_what_they_may_not_is_in_the_audit(console: Console) -> None:
+    assert console.post("/hold", {}, Role.VIEWER).status_code == 403
+    assert console.call("GET", "/api/v1/users", Role.VIEWER).status_code == 403
+    lines = console.store.audit.page(user="vic")
+    assert [(line.what, line.subject, line.outcome) for line in lines] == [
+        ("hold", "/api/v1/hold", "refused")
+    ]
+
+
 def test_a_token_is_never_above_its_user(console: Console) -> None:
     token = console.token(Role.ADMIN, user="vic")
     answer = console.browser().get("/api/v1/users", headers={"Authorization": f"Bearer {token}"})
