@@ -17,16 +17,16 @@ NODES, GROUPS = 1_000, 100_000
 SECONDS_MAX = 1.0
 
 
-def large(room: float) -> ClusterSnapshot:
+def large(room: float, nodes: int = NODES, groups: int = GROUPS) -> ClusterSnapshot:
     """Skewed: a third of the groups on a fifth of the nodes. `room` × the fullest node is every budget."""
     random = np.random.default_rng(1)
-    skewed = random.random(GROUPS) < 1 / 3
+    skewed = random.random(groups) < 1 / 3
     owner = np.where(
-        skewed, random.integers(0, NODES // 5, GROUPS), random.integers(0, NODES, GROUPS)
+        skewed, random.integers(0, nodes // 5, groups), random.integers(0, nodes, groups)
     )
-    size, rate = random.integers(100_000, 4_000_000, GROUPS), random.lognormal(3, 1, GROUPS)
-    spilled = random.random(GROUPS) < 0.05
-    groups = Groups.of(
+    size, rate = random.integers(100_000, 4_000_000, groups), random.lognormal(3, 1, groups)
+    spilled = random.random(groups) < 0.05
+    columns = Groups.of(
         owner,
         size,
         disk_bytes=size * spilled,
@@ -40,11 +40,11 @@ def large(room: float) -> ClusterSnapshot:
         bytes_per_s=size / 400,
         last_insert_s=1000.0,
     )
-    memory = node_sums(owner, size, NODES)
-    made = node_sums(owner, rate, NODES)
-    budget = np.full(NODES, int(memory.max() * room))
-    nodes = Nodes.of(budget, memory, busy=memory / memory.max(), rows_out_per_s=made)
-    return ClusterSnapshot("large", 1, 1000.0, nodes, (Operator("join", 3, GROUPS),), groups)
+    memory = node_sums(owner, size, nodes)
+    made = node_sums(owner, rate, nodes)
+    budget = np.full(nodes, int(memory.max() * room))
+    described = Nodes.of(budget, memory, busy=memory / memory.max(), rows_out_per_s=made)
+    return ClusterSnapshot("large", 1, 1000.0, described, (Operator("join", 3, groups),), columns)
 
 
 @pytest.mark.parametrize("name", sorted(KINDS))
