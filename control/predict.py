@@ -34,7 +34,7 @@ HORIZON = Horizon()
 NODE_RULE = LocalRule(
     threshold=0.9, percent=30.0
 )  # the engine's own, where a query says nothing else
-SLICES_DRAWN_MAX = 25_000  # draws × slices of one comparison
+SLICES_DRAWN_MAX = 20_000  # draws × slices of one comparison
 DRAWS_MIN = 40
 STEPS_DRAWN_MAX = 12  # beyond these a step's gain has no quantiles of its own
 

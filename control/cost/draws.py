@@ -118,7 +118,13 @@ def _total(
         name: np.tile(value, draws) for name, value in vars(picture).items() if name != "slices"
     }
     columns["price"] = columns["price"] * np.repeat(cpu, nodes)
-    rolled = roll(
-        Picture(tiled.sorted(), **columns), outlook.numbers, outlook.horizon, outlook.rule
-    )
+    ordered = tiled.sorted() if _mixed(slices) else tiled
+    about = outlook.numbers, outlook.horizon, outlook.rule
+    rolled = roll(Picture(ordered, **columns), *about)
     return np.asarray(rolled.row_s.reshape(draws, nodes).sum(axis=1), dtype=np.float64)
+
+
+def _mixed(slices: Slices) -> bool:
+    """Has a node slices of several real nodes? Only then does a draw change their order."""
+    same = slices.node[1:] == slices.node[:-1]
+    return bool((same & (slices.origin[1:] != slices.origin[:-1])).any())

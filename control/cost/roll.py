@@ -56,7 +56,9 @@ class Slices:
     def sorted(self) -> Slices:
         """By node, chosen ones first, then the least productive."""
         productivity = self.rows_out_per_s / np.maximum(self.bytes, TINY)
-        return self.take(np.lexsort((productivity, ~self.chosen, self.node)))
+        return self.take(
+            np.lexsort((productivity, 2 * self.node + (~self.chosen).astype(np.int64)))
+        )
 
     @staticmethod
     def joined(*many: Slices) -> Slices:
