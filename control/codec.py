@@ -73,10 +73,11 @@ def unpack_columns(
     head, _, groups = _parts(body)
     try:
         wanted = [head["columns"].index(name) for name in names]
-        options = pa.ipc.IpcReadOptions(included_fields=wanted)
+        options = pa.ipc.IpcReadOptions(included_fields=wanted, use_threads=False)
         with pa.ipc.open_stream(pa.py_buffer(groups), options=options) as reader:
             batch = reader.read_next_batch()
-        columns = {name: _wide(Groups, name, batch.column(name)) for name in names}
+        kinds = {c.name: str(c.type) for c in fields(Groups)}
+        columns = {name: _wide(batch.column(name), kinds[name]) for name in names}
         return tuple(Operator(*operator) for operator in head["operators"]), columns
     except (pa.ArrowException, KeyError, TypeError, ValueError) as error:
         raise _damaged(error) from error
@@ -111,7 +112,7 @@ def _columns_out(columns: Nodes | Groups, single: frozenset[str]) -> pa.Buffer:
         [pa.array(array) for array in arrays.values()], names=list(arrays)
     )
     sink = pa.BufferOutputStream()
-    options = pa.ipc.IpcWriteOptions(compression="zstd")
+    options = pa.ipc.IpcWriteOptions(compression="zstd", use_threads=False)
     with pa.ipc.new_stream(sink, batch.schema, options=options) as writer:
         writer.write_batch(batch)
     return sink.getvalue()
@@ -134,12 +135,14 @@ def _narrow(column: npt.NDArray[Any], single: bool) -> npt.NDArray[Any]:
 
 
 def _columns_in(kind: type[Nodes | Groups], data: memoryview) -> dict[str, npt.NDArray[Any]]:
-    with pa.ipc.open_stream(pa.py_buffer(data)) as reader:
+    options = pa.ipc.IpcReadOptions(
+        use_threads=False
+    )  # handing columns over costs more than it saves
+    with pa.ipc.open_stream(pa.py_buffer(data), options=options) as reader:
         batch = reader.read_next_batch()
-    return {c.name: _wide(kind, c.name, batch.column(c.name)) for c in fields(kind)}
+    return {c.name: _wide(batch.column(c.name), str(c.type)) for c in fields(kind)}
 
 
-def _wide(kind: type[Nodes | Groups], name: str, column: pa.Array) -> npt.NDArray[Any]:
-    wanted = next(_TYPES[str(c.type)] for c in fields(kind) if c.name == name)
-    found: npt.NDArray[Any] = column.to_numpy(zero_copy_only=False).astype(wanted)
+def _wide(column: pa.Array, kind: str) -> npt.NDArray[Any]:
+    found: npt.NDArray[Any] = column.to_numpy(zero_copy_only=False).astype(_TYPES[kind])
     return found
