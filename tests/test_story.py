@@ -1,0 +1,319 @@
+"""The whole story over the real processes, by `run.py ctl`: see, propose, preview, apply, undo, rules, drain, queries.
+
+One `run.py up` for all of it, as its parts build on each other.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from tests.up import ROOT, Up, until
+
+pytestmark = pytest.mark.timeout(900)
+
+RULE = """
+name = "even"
+mode = "propose"
+query = "demo"
+every = "2s"
+cooldown = "5s"
+needs_gain = false
+
+[policy]
+name = "relocate"
+ratio = 0.9
+span_s = 1
+"""
+
+QUERY = """
+name = "files"
+sql = "SELECT a.k, a.va, b.vb FROM a JOIN b ON a.k = b.k"
+nodes = 2
+groups = 16
+checkpoint = "state"
+
+[streams.a]
+format = "parquet"
+path = "{inputs}/a"
+schema = "k long, va long"
+
+[streams.b]
+format = "parquet"
+path = "{inputs}/b"
+schema = "k long, vb long"
+
+[sink]
+format = "parquet"
+path = "out"
+"""
+
+
+@pytest.fixture(scope="module")
+def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
+    made = Up(tmp_path_factory.mktemp("story") / "data").start()
+    try:
+        made.running()
+        yield made
+    finally:
+        made.stop()
+
+
+def groups(up: Up, query: str = "demo") -> list[dict[str, Any]]:
+    return list(up.json("groups", "--query", query, "--most", "1000")["items"])
+
+
+def on(up: Up, node: int) -> list[dict[str, Any]]:
+    return [g for g in groups(up) if g["node"] == node]
+
+
+def applied(up: Up, proposal: str) -> list[dict[str, Any]]:
+    """Apply it, and follow it to its end; its actions."""
+    command = up.json("apply", proposal)["id"]
+    ended = until(
+        lambda: (c := up.json("commands", command))["state"] not in ("queued", "taken") and c, 60
+    )
+    assert ended["state"] == "done", ended
+    return [up.json("action", name) for name in ended["outcome"]["actions"]]
+
+
+def test_see(up: Up) -> None:
+    assert up.said.count("password") == 1
+    nodes = until(
+        lambda: (
+            (items := up.json("nodes")["items"])
+            and all(n["memory_bytes"] > 0 and n["rows_out_per_s"] > 0 for n in items)
+            and items
+        ),
+        30,
+        "rows on every node",
+    )
+    assert [n["node"] for n in nodes] == [0, 1, 2, 3]
+    assert {n["budget_bytes"] for n in nodes} == {5_000_000}
+    assert len(groups(up)) == 256
+    series = up.json("series", "--last", "1m")
+    assert max(v for v in series["values"]["rows_out_per_s"] if v is not None) > 0
+    assert up.json("menu")["items"]
+
+
+def test_move_preview_apply_undo(up: Up) -> None:
+    before = {g["group"] for g in on(up, 0)}
+    made = up.json("propose", "move", "--node", "0", "--to", "1", "--percent", "20")
+    shown = up.json("show", made["id"])
+    (step,) = shown["plan"]["steps"]
+    moved = {g for _, some in step["parts"] for g in some}
+    assert moved <= before
+    (action,) = applied(up, made["id"])
+    assert action["state"] == "done" and action["receipt"]["ok"] is True
+    steps = [record["name"] for record in action["steps"]]
+    assert len(steps) == 8 and steps[0] == "ComputePartitionsToMove"
+    until(lambda: moved <= {g["group"] for g in on(up, 1)}, 10, "the groups on node 1")
+    back = up.json("undo", action["id"])
+    applied(up, back["id"])
+    until(lambda: moved <= {g["group"] for g in on(up, 0)}, 10, "the groups on node 0 again")
+
+
+def test_a_stale_proposal_is_refused_with_the_drift(up: Up) -> None:
+    first = up.json("propose", "move", "--node", "0", "--to", "1", "--groups", _some(up, 0, 3))
+    second = up.json("propose", "move", "--node", "0", "--to", "2", "--groups", _some(up, 0, 3))
+    applied(up, first["id"])
+    until(lambda: up.ctl("apply", second["id"], check=False).returncode == 1, 10, "a refusal")
+    shown = up.json("show", second["id"])
+    assert shown["state"] == "stale" and "was 0, is 1" in shown["note"]
+
+
+def _some(up: Up, node: int, count: int) -> str:
+    able = [g for g in on(up, node) if g["tier"] == "memory"]
+    return ",".join(str(g["group"]) for g in able[:count])
+
+
+def test_spill_and_clean_up(up: Up) -> None:
+    made = up.json("propose", "spill", "--node", "2", "--percent", "50")
+    (action,) = applied(up, made["id"])
+    assert action["receipt"]["ok"] is True
+    until(lambda: [g for g in on(up, 2) if g["disk_bytes"] > 0], 10, "groups on disk")
+    back = up.json("undo", action["id"])
+    (cleanup,) = applied(up, back["id"])
+    assert cleanup["state"] == "done" and cleanup["receipt"]["ok"] is True
+    on_disk = [p for p in cleanup["receipt"]["places"] if p["tier"] == "disk"]
+    assert on_disk and all(p["rows_before"] > 0 and p["rows_after"] == 0 for p in on_disk)
+
+
+def test_an_action_is_cancelled(up: Up) -> None:
+    up.ctl("workload", "set", "--slow", "0=1.5")
+    made = up.json("propose", "move", "--node", "0", "--to", "3", "--groups", _some(up, 0, 5))
+    command = up.json("apply", made["id"])["id"]
+    began = until(lambda: [a for a in up.json("actions")["items"] if a["command"] == command], 30)
+    cancelled = up.ctl("cancel", began[0]["id"], check=False)
+    until(lambda: up.json("commands", command)["state"] not in ("queued", "taken"), 60)
+    ended = until(lambda: (a := up.json("action", began[0]["id"]))["state"] != "running" and a, 60)
+    up.ctl("workload", "set", "--slow", "0=0")
+    assert cancelled.returncode == 0 and ended["state"] == "cancelled", ended
+
+
+def test_rules_propose_then_act_and_are_held(up: Up, tmp_path: Path) -> None:
+    path = tmp_path / "rule.toml"
+    path.write_text(RULE)
+    up.ctl("rule", "save", str(path))
+    made = until(lambda: [p for p in up.json("proposals")["items"] if p["rule"] == "even"], 30)
+    assert made[0]["state"] == "open"
+    assert up.json("rule", "why", "even")["blockers"], "it waits for its own proposal"
+    up.ctl("dismiss", made[0]["id"])
+    up.ctl("hold")
+    up.ctl("rule", "mode", "even", "auto")
+    seen = until(
+        lambda: [b for b in up.json("rule", "why", "even")["blockers"] if b["why"] == "hold"], 20
+    )
+    assert seen
+    up.ctl("release")
+    done = until(
+        lambda: [
+            a for a in up.json("actions")["items"] if a["rule"] == "even" and a["state"] == "done"
+        ],
+        60,
+        "an action of the rule",
+    )
+    assert done[0]["by"] == "rule even (admin)"
+    assert up.json("rule", "log", "even")["items"]
+    found = up.json("backtest", "even", "--last", "10m")
+    assert found["snapshots"] >= 1
+    up.ctl("rule", "mode", "even", "off")
+
+
+def test_drain_and_add_a_node(up: Up) -> None:
+    until(lambda: not [g for g in on(up, 3) if g["disk_bytes"] > 0] or _clean(up, 3), 60)
+    made = up.json("drain", "3")
+    applied(up, made["id"])
+    until(lambda: not on(up, 3), 10, "node 3 without groups")
+    up.ctl("node", "add")
+    until(lambda: len(up.json("nodes")["items"]) == 5, 60, "five nodes")
+    up.running()
+
+
+def _clean(up: Up, node: int) -> bool:
+    done = up.ctl("propose", "cleanup", "--node", str(node), "--json", check=False)
+    if done.returncode == 0:
+        import json
+
+        applied(up, json.loads(done.stdout)["id"])
+    return False
+
+
+def test_workload(up: Up) -> None:
+    up.ctl("workload", "set", "--stream", "prices", "rate=6400")
+
+    def faster() -> bool:
+        series = up.json("series", "--last", "6s", "--points", "3")
+        rates = [v for v in series["values"]["rows_in_per_s"] if v is not None]
+        return bool(rates) and max(rates) > 7_000
+
+    until(faster, 30, "more than 7 000 rows a second")
+    refused = up.ctl("workload", "set", "--stream", "prices", "preset=plain", check=False)
+    assert refused.returncode == 0
+    last = until(lambda: (c := up.json("commands")["items"][0])["state"] == "refused" and c, 10)
+    assert "preset" in last["outcome"]["text"]
+    up.ctl("workload", "set", "--stream", "prices", "rate=3200")
+
+
+def test_a_query_is_registered_and_exact_whatever_happens(up: Up, tmp_path: Path) -> None:
+    inputs = up.data / "inputs"
+    feed(inputs, 0)
+    path = tmp_path / "query.toml"
+    path.write_text(QUERY.replace("a.va", "a.missing").format(inputs=inputs))
+    wrong = up.ctl("query", "register", str(path), check=False)
+    assert (
+        wrong.returncode in (1, 2) and "missing" in wrong.stderr and "Traceback" not in wrong.stderr
+    )
+    path.write_text(QUERY.format(inputs="/etc"))
+    assert (
+        "outside the allowed folders" in up.ctl("query", "register", str(path), check=False).stderr
+    )
+    path.write_text(QUERY.format(inputs=inputs))
+    up.ctl("query", "register", str(path))
+    up.running("files")
+    rows = 0
+    for round_ in range(1, 4):
+        feed(inputs, round_)
+        rows = until(lambda: results(up) == wanted(inputs) and results(up), 60, "exact results")
+        made = up.json("propose", "move", "--query", "files", "--node", str(round_ % 2), "--to",
+                       str(1 - round_ % 2), "--percent", "50")  # fmt: skip
+        up.json("apply", made["id"])
+        if round_ == 2:
+            os.kill(up.pid("engine"), signal.SIGKILL)
+            until(lambda: up.state("files") == "running", 120, "the engine again")
+    assert rows
+    feed(inputs, 9)
+    until(lambda: results(up) == wanted(inputs), 90, "exact results after a kill")
+    over = {c["state"] for c in up.json("commands", "--query", "files")["items"]}
+    assert over <= {"done", "refused", "failed"}
+    for verb, state in (("pause", "paused"), ("resume", "running"), ("stop", "stopped")):
+        up.ctl("query", verb, "files")
+        until(lambda s=state: up.state("files") == s, 60, state)
+    up.ctl("query", "unregister", "files")
+    assert up.state("files") == ""
+
+
+def feed(inputs: Path, number: int) -> None:
+    for name in "ab":
+        keys = [(17 * i + number) % 97 for i in range(400)]
+        (inputs / name).mkdir(parents=True, exist_ok=True)
+        path = inputs / name / f"{number:03d}.parquet"
+        part = path.with_name(f".{path.name}")
+        pq.write_table(
+            pa.table({"k": keys, f"v{name}": [number * 1000 + i for i in range(400)]}), part
+        )
+        part.rename(path)
+
+
+def wanted(inputs: Path) -> tuple[int, int]:
+    return count(
+        f"SELECT a.k, va, vb FROM '{inputs}/a/*.parquet' a JOIN '{inputs}/b/*.parquet' b ON a.k = b.k"
+    )
+
+
+def results(up: Up) -> tuple[int, int]:
+    with contextlib.suppress(duckdb.IOException):
+        return count(f"SELECT k, va, vb FROM '{up.data}/queries/files/out/part-*.parquet'")
+    return (0, 0)
+
+
+def count(sql: str) -> tuple[int, int]:
+    """Rows, and a sum of their hashes: equal for equal multisets."""
+    found = duckdb.sql(f"SELECT count(*), sum(hash(k, va, vb)::HUGEINT) FROM ({sql})").fetchone()
+    assert found is not None
+    return int(found[0]), int(found[1] or 0)
+
+
+def test_one_of_each(up: Up) -> None:
+    for what in ("up", "engine", "control"):
+        extra = ["--port", "0"] if what == "up" else []
+        done = subprocess.run(
+            [sys.executable, str(ROOT / "run.py"), what, "--data", str(up.data), *extra],
+            capture_output=True, text=True, timeout=60, check=False,
+        )  # fmt: skip
+        assert done.returncode == 2 and f"another {what} works on this data folder" in done.stderr
+        assert "Traceback" not in done.stderr
+
+
+def test_stop_and_start_again(up: Up) -> None:
+    before = {a["id"]: a["state"] for a in up.json("actions")["items"]}
+    password = up.password
+    begun = time.monotonic()
+    assert up.stop() == 0
+    assert time.monotonic() - begun < 40
+    up.start().running()
+    after = {a["id"]: a["state"] for a in up.json("actions", "--most", "500")["items"]}
+    assert before.items() <= after.items()
+    assert up.said.count("password") == 1 and up.password == password
