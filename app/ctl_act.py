@@ -14,6 +14,7 @@ from app.errors import ClientError
 WAIT_S = 20.0
 LOOK_S = 0.5
 FOLLOW_S = 900.0
+LINES_MAX = 40
 KINDS = ("move", "spill", "cleanup", "budget")
 
 
@@ -72,8 +73,13 @@ def _proposal(found: dict[str, Any], now_s: float) -> str:
     )
     if nodes := preview.get("nodes"):
         parts.append(_before_after(nodes))
-    parts += [f"{text}" for _, text, _ in found["plan"].get("reasons", [])]
-    return "\n\n".join(parts)
+    parts.append("\n".join(_reason(*reason) for reason in found["plan"].get("reasons", [])))
+    return "\n\n".join(part for part in parts if part)
+
+
+def _reason(topic: str, text: str, numbers: list[Any]) -> str:
+    figures = ", ".join(f"{name} {_shown(value)}" for name, value in numbers)
+    return f"{topic}: {text}" + (f" ({figures})" if figures else "")
 
 
 def _head(found: dict[str, Any], now_s: float) -> Iterator[tuple[str, Any]]:
@@ -274,8 +280,23 @@ def _action(found: dict[str, Any], now_s: float) -> Iterator[str]:
     )  # fmt: skip
     if compared := _compared(found["predicted"], found["actual"]):
         yield table(("figure", ">predicted", ">actual"), compared)
-    if found["receipt"]:
-        yield "receipt\n" + pairs({name: _short(value) for name, value in found["receipt"].items()})
+    yield from _receipt(found["receipt"])
+
+
+def _receipt(receipt: dict[str, Any]) -> Iterator[str]:
+    """Rows before and after, by stream and by place; what is not a table in one line each."""
+    tables = {name: value for name, value in receipt.items() if _is_table(value)}
+    rest = {name: _short(value) for name, value in receipt.items() if name not in tables}
+    if rest:
+        yield "receipt\n" + pairs(rest)
+    for name, lines in tables.items():
+        header = list(dict.fromkeys(key for line in lines for key in line))
+        rows = [[_short(line.get(key, "")) for key in header] for line in lines[:LINES_MAX]]
+        yield f"receipt, {name}\n" + table(header, rows)
+
+
+def _is_table(value: Any) -> bool:
+    return isinstance(value, list) and bool(value) and all(isinstance(one, dict) for one in value)
 
 
 def _compared(predicted: dict[str, Any], actual: dict[str, Any]) -> list[tuple[str, str, str]]:

@@ -49,7 +49,7 @@ def queries(ctl: Ctl) -> int:
 
 def _queries(items: list[Any]) -> str:
     return table(
-        ("query", "state", "wanted", ">nodes", ">heard of", "error"),
+        ("query", "state", "wanted", ">nodes", ">since", "error"),
         [
             (q["name"], q["state"], q["wanted"], q["nodes"], seconds(q["age_s"]), q["error"])
             for q in items

@@ -187,7 +187,9 @@ def test_propose_show_apply_and_follow(desk: Desk) -> None:
     id = text.rsplit(" ", 1)[1].strip()
     assert "memory" in text
     assert "row·s" in text
-    assert desk.ok(f"show {id}").splitlines()[0].split() == ["proposal", id]
+    shown = desk.ok(f"show {id}")
+    assert shown.splitlines()[0].split() == ["proposal", id]
+    assert "chosen: asked for: spill (percent 30)" in shown
     said = desk.ok(f"apply {id} --wait")
     assert engine.action is not None
     names = [line.split()[0] for line in said.splitlines() if line.startswith("  ")]
@@ -196,6 +198,11 @@ def test_propose_show_apply_and_follow(desk: Desk) -> None:
     assert "DropMemory" in desk.ok("action act1")
     assert "spill" in desk.ok("actions")
     assert desk.json("action act1")["state"] == "done"
+    row = desk.console.store.actions.find("act1")
+    streams = [{"stream": "p", "rows_before": 65_996, "rows_in": 274, "rows_after": 66_270}]
+    receipt = {"ok": True, "streams": streams, "groups": [["join", 1]]}
+    desk.console.store.actions.keep([replace(row, receipt=receipt)])
+    assert "66270" in desk.ok("action act1").splitlines()[-1]
 
 
 def test_what_the_engine_refuses_is_told(desk: Desk) -> None:
