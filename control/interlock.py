@@ -211,7 +211,7 @@ def _next(rule: Rule, facts: Facts, now: Turn, blockers: Sequence[Blocker]) -> f
     if any(b.until_s is None for b in others):
         return None
     at = max([facts.now_s, *(b.until_s for b in others if b.until_s is not None)])
-    if now.due and all(b.why in PASSING for b in others):
+    if now.due and (not others or (_seldom(now) and all(b.why in PASSING for b in others))):
         return at
     for _ in range(LOOKS_MAX):
         found = rule.schedule.next_after(at - 0.002, facts.anchor_s)
@@ -224,13 +224,17 @@ def _next(rule: Rule, facts: Facts, now: Turn, blockers: Sequence[Blocker]) -> f
     return None
 
 
-def waits(rule: Rule, now: Turn, locks: Sequence[Interlock], now_s: float) -> bool:
+def waits(now: Turn, locks: Sequence[Interlock], now_s: float) -> bool:
     """A schedule that comes seldom, and meets only what is over soon, stays due for a while."""
-    if not locks or now.since_s is None or now.next_s is None:
+    if not locks or now.since_s is None or now_s - now.since_s >= WAIT_MAX_S:
         return False
-    seldom = now.next_s - now.since_s > WAITS_FROM_S
-    stuck = all(not lock.free and lock.passing for lock in locks)
-    return seldom and stuck and now_s - now.since_s < WAIT_MAX_S
+    return _seldom(now) and all(not lock.free and lock.passing for lock in locks)
+
+
+def _seldom(now: Turn) -> bool:
+    if now.since_s is None or now.next_s is None:
+        return False
+    return now.next_s - now.since_s > WAITS_FROM_S
 
 
 def facts(store: Store, row: RuleRow, query: str, now_s: float) -> Facts:

@@ -87,7 +87,7 @@ class Loop:
                 self.store.rules.fired(row.name, turn.mark_s, None)
             return
         locks = {query: self._lock(rule, row, query, now_s) for query in self._queries(rule)}
-        if not waits(rule, turn, [lock for lock, _ in locks.values()], now_s):
+        if not waits(turn, [lock for lock, _ in locks.values()], now_s):
             self.store.rules.fired(row.name, now_s, None)
         for query, (lock, known) in locks.items():
             found = self._one(rule, row, query, lock, known, now_s)

@@ -159,7 +159,7 @@ class _Run:
         lock = self._lock(now_s)
         if not lock.turn.due:
             return
-        if not waits(self.rule, lock.turn, [lock], now_s):
+        if not waits(lock.turn, [lock], now_s):
             self.fired_s = now_s
         if not lock.free:
             self.tally.evaluated["blocked"] += 1
