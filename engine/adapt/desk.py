@@ -29,7 +29,7 @@ from engine.adapt.edits import Edit
 from engine.adapt.errands import Errands
 from engine.adapt.limits import limits_of, listed, victims_of
 from engine.adapt.orders import Orders, with_suspended
-from engine.adapt.picture import Rounds, snapshot
+from engine.adapt.picture import Rounds, snapshot, whole
 from engine.adapt.policy import Policy
 from engine.adapt.progress import Log
 from engine.adapt.records import Records
@@ -197,6 +197,7 @@ class Desk:
         name: str = "",
     ) -> list[Action]:
         """Judge a plan and begin it; `name` is its action's, where somebody outside waits for that."""
+        plan = replace(plan, steps=tuple(whole(self.flow, step, now) for step in plan.steps))
         held = [arbiter.Running(r.action.id, now.query, r.action.step) for r in self.running]
         verdict = arbiter.judge(plan, now, held, limits or self.policy.limits)
         if not verdict.accepted:

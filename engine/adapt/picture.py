@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from control.plans import Move, Step, move_of
 from control.snapshot import NO_LIMIT, ClusterSnapshot, Groups, History, Nodes, Operator
 
 if TYPE_CHECKING:
@@ -122,3 +123,19 @@ def together(flow: Flow, operators: Sequence[str]) -> tuple[int, ...]:
         grew = not more <= found
         found |= more
     return tuple(sorted(found))
+
+
+def whole(flow: Flow, step: Step, now: ClusterSnapshot) -> Step:
+    """A move with the groups that it takes along, which are to be judged like those that were named."""
+    if not isinstance(step, Move) or len(flow.ops) == 1:
+        return step
+    groups, known = now.groups, {op.id: op.groups for op in flow.ops}
+    rows: set[int] = set()
+    for part in step.parts:
+        if not all(0 <= g < known.get(part.operator, 0) for g in part.groups):
+            return step  # as it is, it will be refused
+        mine = np.isin(groups.operator, together(flow, [part.operator]))
+        rows.update(np.flatnonzero(mine & np.isin(groups.group, part.groups)).tolist())
+    if len(rows) == sum(len(set(part.groups)) for part in step.parts):
+        return step
+    return move_of(now, np.array(sorted(rows), dtype=np.int64), step.source, step.target)

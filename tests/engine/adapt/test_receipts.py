@@ -48,9 +48,9 @@ def sound(body: dict[str, Any]) -> None:
         for before, came, gone, after in rows:
             assert before + came - gone == after and min(before, came, gone, after) >= 0
     if body["groups_total"] <= GROUPS_MAX:
-        sums = np.array([rows for _, _, rows in body["groups"]]).sum(axis=(0, 1))
-        told = [sum(line[f"rows_{n}"] for line in body["streams"]) for n in ("before", "after")]
-        assert [sums[0], sums[3]] == told
+        for at, when in ((0, "before"), (3, "after")):
+            listed = sum(four[at] for _, _, rows in body["groups"] for four in rows)
+            assert listed == sum(line[f"rows_{when}"] for line in body["streams"])
     for when in ("before", "after"):
         rows = sum(line[f"rows_{when}"] for line in body["streams"])
         assert rows == sum(place[f"rows_{when}"] for place in body["places"])
@@ -59,7 +59,7 @@ def sound(body: dict[str, Any]) -> None:
 class Audited(Dice):
     """Looks at the receipts of what the dice did. Of actions that an earlier life left over nothing was counted."""
 
-    audited = 0
+    audited = expired = came = 0
 
     def _desk_of(self, local: Local) -> Desk:
         before, desk = self.desk, super()._desk_of(local)
@@ -77,6 +77,9 @@ class Audited(Dice):
                 sound(kept.receipts[action.id])
                 assert kept.actuals[action.id]["pause_s"] >= 0
                 self.audited += 1
+                for line in kept.receipts[action.id].get("streams", ()):
+                    self.expired += line["rows_expired"]
+                    self.came += line["rows_in"]
 
 
 AUDITED = st.builds(
@@ -98,7 +101,8 @@ def test_every_action_that_ends_has_a_receipt_that_adds_up(
     with scratch() as root:
         local, told = live(root, query, replace(life, ticks=life.ticks + 2), order, meddler=thrower)
         check(local, told, query)
-    event("audited" if thrower.audited else "nothing to audit")
+    for what in ("audited", "came", "expired"):
+        event(f"{what}: {getattr(thrower, what) > 0}")
 
 
 # -- one action each ------------------------------------------------------------------------------------

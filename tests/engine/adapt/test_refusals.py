@@ -84,6 +84,34 @@ def test_a_spilled_group_is_not_moved(desk: Desk) -> None:
     assert found.why is Why.SPILLED_GROUP_MOVED
 
 
+def test_a_group_that_is_taken_along_is_judged_too() -> None:
+    """Operators that share a task move as one: what one of them has on disk stays where it is, and so do all."""
+    sql = "SELECT a.v AS va, c.v AS vc FROM a JOIN b ON a.k = b.k JOIN c ON a.k = c.k"
+    with scratch() as root:
+        local = Local(
+            root, sql, [stream(n, "k bigint, v bigint") for n in "abc"], order="((a b) c)"
+        )
+        feed = {n: pa.table({"k": range(60), "v": range(60)}) for n in "abc"}
+        local.tick(feed)
+        assert len(local.ticker.setup.flow.ops) == 2
+        policy = Policy(Nothing(), interval_s=1e9)
+        made = Desk(local.ticker, policy, {}, Records(root / "a"), local.clock, LocalSide)
+        side(made).eager = True
+        for op in local.ticker.setup.flow.ops:
+            mine = [g for g, n in enumerate(local.ticker.placements[op.id]) if n == 0]
+            found = made.ask(Request("move", 0, 1, op.id, groups=(mine[0],)), "test")
+            assert not isinstance(found, Refusal)
+            assert {part.operator for part in found.step.parts} == {"join-1", "join-2"}  # type: ignore[union-attr]
+            while made.running:
+                made.between(idle=True)
+        made.ask(Request("spill", 0, operator="join-2", groups=(mine[1],)), "test")
+        while made.running:
+            made.between(idle=True)
+        refused = made.ask(Request("move", 0, 1, "join-1", groups=(mine[1],)), "test")
+        assert isinstance(refused, Refusal)
+        assert refused.why is Why.SPILLED_GROUP_MOVED and "join-2" in str(refused)
+
+
 def test_two_at_once_and_groups_on_their_way(desk: Desk) -> None:
     desk.ask(Request("move", 0, to=1, percent=50.0), "test")
     assert desk.running
