@@ -47,7 +47,7 @@ class Stage:
         start_s: float = START_S,
     ) -> None:
         self.now_s = start_s
-        self.store = open_store(folder, create=True)
+        self.store = open_store(folder, create=True, busy_s=0.3)
         self.world = World(workload, owner, budget)
         self.world.time_s = start_s
         self.local = LocalSpill()
