@@ -28,7 +28,8 @@ BASE = Coefficients()
 
 def numbers(store: Store, base: Coefficients = BASE) -> Coefficients:
     """The coefficients as learned so far; predictions are made with these."""
-    return numbers_of(base, estimates(store, base))
+    known = estimates(store, base)
+    return numbers_of(base, {name: one for name, one in known.items() if one.count})
 
 
 def estimates(store: Store, base: Coefficients = BASE) -> dict[str, Estimate]:

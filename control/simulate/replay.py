@@ -43,7 +43,7 @@ class Replay:
         self.delay_row_s = self.spilled_bytes = 0.0
         self.overflows = 0
         self.share_max = 0.0
-        self.due = due_per_s(first), due_per_s(first)
+        self.due = due_per_s(first)
         self.follow(first)
 
     def follow(self, recorded: ClusterSnapshot) -> None:
@@ -65,7 +65,7 @@ class Replay:
     def enter(self, after: ClusterSnapshot) -> None:
         """The stretch from where the last one ended to `after`."""
         self.before, self.after = self.after, after
-        self.due = self.due[1], due_per_s(after)
+        self.due = due_between(self.before, after)
 
     def advance(self, until_s: float) -> None:
         """Let state grow, results come and be owed; then nodes that overflow spill."""
@@ -74,7 +74,7 @@ class Replay:
         if seconds > 0:
             grown = (_whole(self.after) - _whole(self.before)) * (b - a)
             self._grow(grown.astype(np.float64))
-            made, owes = self._results((a + b) / 2)
+            made, owes = self._results()
             keep = 0.5 ** (seconds / HALF_LIFE_S)
             self.rate = self.rate * keep + made * (1 - keep)
             self.rows_out = self.rows_out + made * seconds
@@ -93,13 +93,12 @@ class Replay:
         self.memory = self.memory * stays + np.maximum(grown, 0.0)
         self.disk = self.disk * stays
 
-    def _results(self, at: float) -> tuple[Doubles, Doubles]:
+    def _results(self) -> tuple[Doubles, Doubles]:
         """Results per second that the state in memory gives, and that are owed: by the share of it, once for
         each other stream."""
-        due = self.due[0] + (self.due[1] - self.due[0]) * at
         share = self.memory / np.maximum(self.memory + self.disk, 1.0)
-        made = np.where(self.disk > 0, due * share ** (self.before.streams - 1), due)
-        return made, due - made
+        made = np.where(self.disk > 0, self.due * share ** (self.before.streams - 1), self.due)
+        return made, self.due - made
 
     def _place(self, time_s: float) -> float:
         length = self.after.time_s - self.before.time_s
@@ -209,7 +208,7 @@ class Replay:
             bytes_per_s=self._between("bytes_per_s", at),
             last_insert_s=self._last_insert(),
             owed_rows=self.owed.copy(),
-            owed_rows_per_s=self._results(at)[1],
+            owed_rows_per_s=self._results()[1],
             in_flight=self.in_flight.copy(),
         )
 
@@ -218,6 +217,16 @@ class Replay:
         last = self.after.groups.last_insert_s
         went_on = last > self.before.time_s
         return np.where(went_on, np.minimum(last, self.now_s), self.before.groups.last_insert_s)
+
+
+def due_between(before: ClusterSnapshot, after: ClusterSnapshot) -> Doubles:
+    """Results per second that came due between two snapshots, by what was counted: made, and owed since. A
+    group that was cleaned up in between made results that were due before: there the rate must do."""
+    a, b = before.groups, after.groups
+    counted = (b.rows_out - a.rows_out) + (b.owed_rows - a.owed_rows)
+    whole = (b.generations >= a.generations) & (counted >= 0)
+    seconds = max(after.time_s - before.time_s, 1e-3)
+    return np.where(whole, counted / seconds, due_per_s(after))
 
 
 def due_per_s(recorded: ClusterSnapshot) -> Doubles:
