@@ -152,15 +152,21 @@ def test_spill_and_clean_up(up: Up) -> None:
 
 
 def test_an_action_is_cancelled(up: Up) -> None:
-    up.ctl("workload", "set", "--slow", "0=1.5")
+    """Before its commit; its node is made slow, so that there is time for that."""
+    up.ctl("workload", "set", "--slow", "0=0.4")
     made = up.json("propose", "move", "--node", "0", "--to", "3", "--groups", _some(up, 0, 5))
-    command = up.json("apply", made["id"])["id"]
-    began = until(lambda: [a for a in up.json("actions")["items"] if a["command"] == command], 30)
-    cancelled = up.ctl("cancel", began[0]["id"], check=False)
-    until(lambda: up.json("commands", command)["state"] not in ("queued", "taken"), 60)
-    ended = until(lambda: (a := up.json("action", began[0]["id"]))["state"] != "running" and a, 60)
+    command = up.api("POST", f"/proposals/{made['id']}/apply", {})["id"]
+
+    def begun() -> str:
+        found = up.api("GET", "/actions?limit=20")["items"]
+        return next((a["id"] for a in found if a["command"] == command), "")
+
+    action = until(begun, 30, "the action")
+    up.api("POST", f"/actions/{action}/cancel", {})
+    ended = until(lambda: (a := up.json("action", action))["state"] != "running" and a, 60)
     up.ctl("workload", "set", "--slow", "0=0")
-    assert cancelled.returncode == 0 and ended["state"] == "cancelled", ended
+    assert ended["state"] == "cancelled", ended["body"]["history"]
+    assert up.json("commands", command)["state"] == "failed"
 
 
 def test_rules_propose_then_act_and_are_held(up: Up, tmp_path: Path) -> None:

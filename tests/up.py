@@ -10,6 +10,7 @@ import socket
 import subprocess
 import sys
 import time
+import urllib.request
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
@@ -97,6 +98,18 @@ class Up:
 
     def json(self, *arguments: str) -> Any:
         return json.loads(self.ctl(*arguments, "--json").stdout)
+
+    def api(self, method: str, path: str, body: Any = None) -> Any:
+        """Straight to the API, where a process for each call is too slow."""
+        token = json.loads((self.data / "ctl.json").read_text())["token"]
+        request = urllib.request.Request(
+            f"{self.url}/api/v1{path}",
+            method=method,
+            data=None if body is None else json.dumps(body).encode(),
+            headers={"Authorization": f"Bearer {token}", "Content-Type": "application/json"},
+        )
+        with urllib.request.urlopen(request, timeout=30) as answer:
+            return json.loads(answer.read() or b"null")
 
     def pid(self, process: str) -> int:
         """Of the engine, control, or `up` itself, as its lock file has it."""
