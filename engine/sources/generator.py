@@ -23,7 +23,16 @@ from engine.query.model import Field
 from engine.query.types import arrow_type
 from engine.sources import market
 from engine.sources.knobs import OPTIONS, Knobs, read_knobs
-from engine.sources.schedule import F64, Labels, Schedule, noise, schedule_of, sub_seed, uniform
+from engine.sources.schedule import (
+    F64,
+    Deal,
+    Labels,
+    Schedule,
+    noise,
+    schedule_of,
+    sub_seed,
+    uniform,
+)
 from engine.sources.segments import Segment
 
 if TYPE_CHECKING:
@@ -91,7 +100,7 @@ def generate(segment: Segment, epoch_us: int, start: int, stop: int) -> pa.Recor
     schedule = _schedule(knobs)
     numbers = _numbers(segment, schedule, offsets)
     if knobs.fresh_keys and knobs.preset != "plain":
-        numbers %= market.LISTED
+        numbers %= market.LISTED  # a fact is about a symbol, not about a number
     ts = _event_us(segment, offsets, schedule.seed) + np.int64(epoch_us)
     keys = _with_nulls(_labels(knobs)(numbers), knobs.null_keys, offsets, schedule.seed)
     if knobs.preset == "plain":
@@ -109,10 +118,11 @@ def generate(segment: Segment, epoch_us: int, start: int, stop: int) -> pa.Recor
 def _numbers(segment: Segment, schedule: Schedule, offsets: I64) -> I64:
     """The key number of the row at each offset."""
     if (turns := segment.turns) is not None:
-        rate = segment.knobs.rate
-        turn, place = turns.keys_of(rate, offsets - segment.start)
-        size = math.ceil(turns.size(rate))
-        return schedule.dealt_in(turn, place, size, turns.keys, turns.stride)
+        turn, place = turns.places(segment.knobs.rate, offsets - segment.start)
+        size = math.ceil(turns.size(segment.knobs.rate))
+        labels, seconds = _labels(segment.knobs), turns.seconds
+        deal = Deal(segment.knobs, labels, size, turns.keys, turns.stride, seconds)
+        return deal.keys_of(turn, place, schedule.seed)
     if segment.keys_from:  # or the stream's first keys would come again in the same order
         seed = sub_seed(schedule.seed, "from", segment.keys_from)
         schedule = replace(schedule, seed=seed)
@@ -133,7 +143,8 @@ def _schedule(knobs: Knobs) -> Schedule:
 
 
 def _labels(knobs: Knobs) -> Labels:
-    return pa.array if knobs.preset == "plain" else market.symbols
+    labels: Labels = market.any_symbols if knobs.fresh_keys else market.symbols
+    return pa.array if knobs.preset == "plain" else labels
 
 
 def _with_nulls(keys: pa.Array, share: float, offsets: I64, seed: int) -> pa.Array:

@@ -236,15 +236,15 @@ def _check_together(knobs: Knobs, given: Mapping[str, str]) -> None:
     if knobs.classes > knobs.groups:
         raise _error("classes", f"{knobs.classes} classes of {knobs.groups} groups", "use fewer")
     if knobs.tuple_range:
-        for name in ("keys", "zipf"):
+        for name in ("keys",) if knobs.fresh_keys else ("keys", "zipf"):
             if given.get(name):
                 raise _error(name, "it has no place beside tuple_range", "leave one of them out")
     else:
         for name in ("join_ratio", "join_ratios", "fresh_keys"):
             if given.get(name):
                 raise _error(name, "it needs tuple_range", "set tuple_range, e.g. 30000")
-    if knobs.fresh_keys and knobs.classes > 1:
-        raise _error("fresh_keys", "new keys are not told apart by class", "leave out classes")
+    if knobs.fresh_keys and given.get("join_ratios"):
+        raise _error("join_ratios", "fresh keys have one ratio", "use skew, for a time each")
     if knobs.skew > 1 and knobs.classes == 1:
         raise _error("skew", "it needs at least two classes to take turns", "set classes = 2")
     if knobs.preset != "plain" and (knobs.payload_bytes or knobs.columns):

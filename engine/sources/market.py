@@ -64,6 +64,11 @@ def symbols(numbers: I64) -> pa.Array:
     return pa.StringArray.from_buffers(numbers.size, pa.py_buffer(ends), pa.py_buffer(letters))
 
 
+def any_symbols(numbers: I64) -> pa.Array:
+    """The same; after the last symbol the first one follows."""
+    return symbols(numbers % LISTED)
+
+
 def facts(preset: str, numbers: I64, offsets: I64, ts: I64, seed: int) -> list[pa.Array]:
     """The columns after symbol and ts."""
     return _FACTS[preset](numbers, offsets, ts, seed)

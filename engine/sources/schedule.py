@@ -9,6 +9,9 @@ arithmetic, and no row depends on the one before it. From that place follows the
   (or, if asked for, fresh ones: then results keep a steady rate while state grows);
 - without, the key is drawn, uniformly or by Zipf's law, from the class's keys.
 
+Fresh keys may be skewed too: the first ones of each range by Zipf's law, or those of the class whose turn it
+is, are dealt more often. Streams turn to new ranges together, so they agree on which are hot.
+
 Keys are whole numbers 0, 1, 2…; a number belongs to the class of the group that its hash falls into
 (a preset hashes the symbol that it turns the number into). Not here: columns and times.
 """
@@ -18,6 +21,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -182,6 +186,51 @@ def _whole(weights: npt.NDArray[np.float64]) -> I64:
 
 
 @dataclass(frozen=True, slots=True)
+class Deal:
+    """Fresh keys: how a range of them is dealt."""
+
+    knobs: Knobs
+    labels: Labels
+    size: int  # rows of a range
+    keys: int  # distinct keys in it
+    stride: int  # numbers from the first key of a range to that of the next
+    seconds: float  # that a range lasts
+
+    def keys_of(self, turns: I64, places: I64, seed: int) -> I64:
+        """The keys at some places of some ranges."""
+        place = permute(places, self.size, noise(sub_seed(seed, "range", 0), turns))
+        if not self.knobs.zipf and self.knobs.skew == 1:
+            return place % self.keys + turns * self.stride
+        out = np.empty_like(place)
+        for turn in np.unique(turns).tolist():
+            rows = np.flatnonzero(turns == turn)
+            share = (place[rows] + 0.5) / self.size
+            out[rows] = np.searchsorted(_dealt(self, turn), share, side="right")
+        return out + turns * self.stride
+
+    def weights(self, turn: int) -> F64:
+        """How often the keys of a range are dealt, against each other."""
+        knobs, numbers = self.knobs, np.arange(self.keys, dtype=np.int64)
+        rank = 1 + (numbers - knobs.shift) % self.keys
+        weight: F64 = rank.astype(np.float64) ** -knobs.zipf
+        if knobs.skew > 1:
+            each = max(1, round(knobs.skew_period / self.seconds))  # ranges that a class is hot
+            hot = (turn // each + knobs.shift) % knobs.classes
+            classes = class_of_key(knobs, self.labels(numbers + turn * self.stride))
+            weight[classes == hot] *= knobs.skew
+        return weight
+
+
+@lru_cache(maxsize=16)
+def _dealt(deal: Deal, turn: int) -> F64:
+    """Up to which share of a range's rows each of its keys has them."""
+    ends = np.cumsum(deal.weights(turn))
+    shares: F64 = ends / ends[-1]
+    shares[-1] = 1.0
+    return shares
+
+
+@dataclass(frozen=True, slots=True)
 class Schedule:
     """Everything that decides the key at an offset, worked out once."""
 
@@ -190,9 +239,9 @@ class Schedule:
     key_counts: tuple[int, ...]  # distinct keys of each class
     numbers: tuple[I64, ...]  # those keys; empty when the class's keys are 0 … count − 1
     cumulated: tuple[F64, ...]  # Zipf's distribution over each class's keys; empty when uniform
-    fresh: bool  # each tuple range has keys of its own
     seed: int
     shift: int = 0  # the hottest key's number, and the turn that comes first
+    deal: Deal | None = None  # of fresh keys
 
     def keys(self, offsets: I64) -> I64:
         """The key number of the row at each offset."""
@@ -212,14 +261,10 @@ class Schedule:
 
     def _dealt(self, c: int, index: I64) -> I64:
         turn, place = np.divmod(index, self.slots[c])
+        if self.deal is not None:
+            return self.deal.keys_of(turn, place, self.seed)
         seeds = noise(sub_seed(self.seed, "range", c), turn)
-        key = permute(place, self.slots[c], seeds) % self.key_counts[c]
-        return key + turn * self.key_counts[c] if self.fresh else key
-
-    def dealt_in(self, turns: I64, places: I64, size: int, keys: int, stride: int) -> I64:
-        """Fresh keys where ranges and the places in them are known."""
-        seeds = noise(sub_seed(self.seed, "range", 0), turns)
-        return permute(places, size, seeds) % keys + turns * stride
+        return permute(place, self.slots[c], seeds) % self.key_counts[c]
 
     def _drawn(self, c: int, index: I64) -> I64:
         u = uniform(sub_seed(self.seed, "draw", c), index)
@@ -234,9 +279,14 @@ def schedule_of(knobs: Knobs, labels: Labels) -> Schedule:
     layout = layout_of(knobs)
     slots, counts = _sizes(knobs)
     numbers = tuple(_numbers(knobs, counts, labels))
-    cumulated = tuple(_zipf(count, knobs.zipf) for count in counts)
+    drawn = not knobs.tuple_range
+    cumulated = tuple(_zipf(count, knobs.zipf if drawn else 0.0) for count in counts)
     seed = sub_seed(knobs.seed, knobs.stream_seed)
-    return Schedule(layout, slots, counts, numbers, cumulated, knobs.fresh_keys, seed, knobs.shift)
+    deal = None
+    if knobs.fresh_keys:
+        (size,), (count,) = slots, counts
+        deal = Deal(knobs, labels, size, count, count, size / knobs.rate)
+    return Schedule(layout, slots, counts, numbers, cumulated, seed, knobs.shift, deal)
 
 
 def _sizes(knobs: Knobs) -> tuple[tuple[int, ...], tuple[int, ...]]:
@@ -244,15 +294,17 @@ def _sizes(knobs: Knobs) -> tuple[tuple[int, ...], tuple[int, ...]]:
 
     A tuple range is rounded down (up, if need be) until every class holds a whole number of keys.
     """
-    shares = _whole_shares(knobs.class_shares).tolist()
+    shares, ratios = _whole_shares(knobs.class_shares).tolist(), knobs.join_ratios
     if not knobs.tuple_range:
         total = knobs.keys or DEFAULT_KEYS
         return (0,) * knobs.classes, tuple(max(1, total * s // sum(shares)) for s in shares)
-    pairs = list(zip(shares, knobs.join_ratios, strict=True))
+    if knobs.fresh_keys:
+        shares, ratios = [1], (knobs.join_ratio,)
+    pairs = list(zip(shares, ratios, strict=True))
     step = math.lcm(*(ratio // math.gcd(ratio, share) for share, ratio in pairs))
     blocks = max(1, knobs.tuple_range // (sum(shares) * step)) * step
     slots = tuple(share * blocks for share in shares)
-    return slots, tuple(n // ratio for n, ratio in zip(slots, knobs.join_ratios, strict=True))
+    return slots, tuple(n // ratio for n, ratio in zip(slots, ratios, strict=True))
 
 
 def _zipf(count: int, exponent: float) -> F64:
@@ -282,7 +334,7 @@ def class_of_group(knobs: Knobs) -> I64:
 
 def _numbers(knobs: Knobs, counts: tuple[int, ...], labels: Labels) -> list[I64]:
     """For each class the first numbers that belong to it, as many as it has keys."""
-    if knobs.classes == 1:
+    if knobs.classes == 1 or knobs.fresh_keys:
         return [np.empty(0, np.int64)]
     found = [np.empty(0, np.int64)] * knobs.classes
     start, step = 0, max(1024, sum(counts))

@@ -31,7 +31,7 @@ class Turns:
     number: int  # of the range in which the segment begins
     place: float  # rows of that range that would have been before
 
-    def keys_of(self, rate: float, rows: I64) -> tuple[I64, I64]:
+    def places(self, rate: float, rows: I64) -> tuple[I64, I64]:
         """Of the segment's rows, counted from its first: the range, and the place within it."""
         size = self.size(rate)
         turn = np.floor((rows + self.place) / size)

@@ -29,6 +29,8 @@ SHAPES: list[dict[str, str]] = [
     {"tuple_range": "600", "join_ratio": "3"},
     {"tuple_range": "600", "fresh_keys": "true"},
     {"tuple_range": "600", "fresh_keys": "true", "preset": "volumes"},
+    {"tuple_range": "600", "fresh_keys": "true", "preset": "prices", "zipf": "1", "shift": "5"},
+    {"tuple_range": "600", "fresh_keys": "true", "classes": "3", "skew": "5", "skew_period": "1 s"},
     {"tuple_range": "600", "join_ratios": "4,2,1", "groups": "30"},
     {"tuple_range": "600", "join_ratios": "4,1", "skew": "10", "skew_period": "700 ms"},
     {"classes": "3", "class_shares": "0.67,0.165,0.165", "keys": "100", "class_of": "contiguous"},
@@ -86,6 +88,47 @@ def test_fresh_keys_are_of_one_range_and_shared_by_streams() -> None:
         keys = Counter(_keys(fast, 1, 400 * turn, 400 * turn + 400))
         assert keys == dict.fromkeys(range(100 * turn, 100 * turn + 100), 4)
         assert keys.keys() == set(_keys(slow, 2, 100 * turn, 100 * turn + 100))
+
+
+def test_skewed_fresh_keys_are_dealt_by_their_weights() -> None:
+    """Another class is hot in each turn, and both streams agree on which keys are."""
+    about = {"fresh_keys": "true", "classes": "4", "skew": "6", "groups": "64"}
+    fast = {
+        **about,
+        "tuple_range": "20000",
+        "join_ratio": "20",
+        "rate": "2000",
+        "skew_period": "20 s",
+    }
+    slow = {**about, "tuple_range": "5000", "join_ratio": "5", "rate": "500", "skew_period": "20 s"}
+    shares = []
+    for options, size in ((fast, 20_000), (slow, 5000)):
+        for turn in range(4):
+            keys = pa.array(_keys(options, turn, turn * size, turn * size + size))
+            assert (
+                pa.compute.min(keys).as_py() // 1000 == turn == pa.compute.max(keys).as_py() // 1000
+            )
+            classes = class_of_key(read_knobs(options), keys)
+            shares.append(np.bincount(classes, minlength=4) / size)
+    for turn, (one, other) in enumerate(zip(shares[:4], shares[4:], strict=True)):
+        assert np.abs(one - other).max() < 0.01
+        assert one[turn // 2] == pytest.approx(6 / 9, abs=0.06)
+
+
+def test_zipf_of_fresh_keys() -> None:
+    options = {
+        "fresh_keys": "true",
+        "tuple_range": "9000",
+        "join_ratio": "9",
+        "zipf": "1",
+        "shift": "7",
+    }
+    for turn in range(2):
+        counts = Counter(_keys(options, 3, turn * 9000, turn * 9000 + 9000))
+        assert counts.most_common(1)[0][0] == turn * 1000 + 7
+        first = 9000 / np.sum(1 / np.arange(1, 1001))
+        assert counts[turn * 1000 + 7] == pytest.approx(first, abs=1)
+        assert counts[turn * 1000 + 8] == pytest.approx(first / 2, abs=1)
 
 
 def test_the_papers_join_ratio() -> None:
@@ -308,7 +351,8 @@ def test_wide_rows_come_in_small_batches() -> None:
         ({"join_ratio": "2"}, "needs tuple_range"),
         ({"fresh_keys": "true"}, "needs tuple_range"),
         ({"fresh_keys": "yes", "tuple_range": "9"}, "one of true, false"),
-        ({"fresh_keys": "true", "tuple_range": "9", "classes": "2"}, "not told apart by class"),
+        ({"fresh_keys": "true", "tuple_range": "9", "join_ratios": "2,1"}, "fresh keys have one"),
+        ({"fresh_keys": "true", "tuple_range": "9", "keys": "2"}, "no place beside tuple_range"),
         ({"join_ratios": "4,2", "classes": "3", "tuple_range": "90"}, "2 entries for 3 classes"),
         ({"classes": "9", "groups": "8"}, "9 classes of 8 groups"),
         ({"preset": "prices", "payload_bytes": "5"}, "columns of its own"),

@@ -56,6 +56,18 @@ KINDS: list[tuple[dict[str, str], st.SearchStrategy[dict[str, str]]]] = [
     ({"tuple_range": "60", "join_ratio": "2"}, DEALT),
     ({"classes": "3", "keys": "60", "groups": "12"}, TURNS),
     ({"tuple_range": "600", "join_ratio": "2", "fresh_keys": "true"}, FRESH),
+    (
+        {"tuple_range": "600", "join_ratio": "2", "fresh_keys": "true", "classes": "3"},
+        st.fixed_dictionaries(
+            {},
+            optional={
+                "rate": RATES,
+                "zipf": st.sampled_from(["0", "1"]),
+                "skew": st.sampled_from(["1", "5"]),
+                "shift": st.sampled_from("012"),
+            },
+        ),
+    ),
     ({"preset": "prices", "tuple_range": "600", "join_ratio": "2", "fresh_keys": "true"}, FRESH),
 ]
 
@@ -290,6 +302,25 @@ def test_a_join_ratio_holds_from_the_change_on() -> None:
     after = keys(life)[90:]
     assert set(Counter(after[:60]).values()) == {5} == set(Counter(after[60:120]).values())
     assert after[:60] != after[60:120]
+
+
+def test_a_running_stream_of_fresh_keys_is_skewed() -> None:
+    """By a class of groups, then another one; each range has its own keys as before."""
+    life = Life.of(
+        {"tuple_range": "6000", "join_ratio": "4", "fresh_keys": "true", "rate": "2000"}
+        | {"classes": "3", "groups": "24", "skew_period": "1000 s"}
+    )
+    shares = []
+    for asked in ({}, {"skew": "8"}, {"shift": "2"}, {"skew": "1"}):
+        before = life.at["rows"]
+        life.ask(**asked)
+        life.tick(6 * S)
+        found = class_of_key(life.source.first.knobs, pa.array(keys(life)[before:]))
+        shares.append(np.bincount(found, minlength=3) / len(found))
+    assert np.ptp(shares[0]) < 0.1 > np.ptp(shares[3])
+    assert shares[1].argmax() == 0 and shares[2].argmax() == 2
+    assert min(shares[1].max(), shares[2].max()) == pytest.approx(0.8, abs=0.05)
+    assert (np.array(keys(life)) // 1500 == times(life.rows()) // (3 * S)).mean() > 0.99
 
 
 def test_streams_with_fresh_keys_go_on_meeting() -> None:
