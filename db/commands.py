@@ -11,6 +11,7 @@ from db.kinds import first, made, values
 from db.pages import bounded, page_by_seq
 from db.schema import COMMANDS
 
+ENDS = frozenset(state.value for state in CommandState if state.over)
 QUEUED = COMMANDS.c.state == CommandState.QUEUED
 
 
@@ -55,7 +56,7 @@ class Commands:
                 raise StoreError(f"no command {id}", again=False)
             if found.over and found == state:
                 return
-            if found.over or not CommandState(state).over:
+            if found.over or state not in ENDS:
                 raise StoreConflict(f"it is {found} and cannot become {state}", where=id)
             changed = {"state": CommandState(state), "outcome": outcome, "ended_s": now_s}
             db.execute(update(COMMANDS).where(wanted).values(changed))

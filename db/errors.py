@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import errno
 import sqlite3
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
 from sqlalchemy.exc import SQLAlchemyError, StatementError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
@@ -94,6 +96,14 @@ def of_disk(error: OSError, where: str) -> StoreError:
         return StoreError("the disk is full", where=place, hint="Make room.")
     hint = "See that the folder is there and that this user may write to it."
     return StoreError(error.strerror or str(error), where=place, hint=hint, again=False)
+
+
+@contextmanager
+def disk(where: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise of_disk(error, str(where)) from error
 
 
 def _constraint(name: str, where: str) -> StoreError:

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from control.errors import StoreError
-from db.errors import RAISED, explained, name_of, of_disk
+from db.errors import RAISED, disk, explained, name_of
 from db.files import File, Kind, forget_wal, making
 from db.open import LEDGER_FILE, METRICS_FILE, Store
 
@@ -100,7 +100,7 @@ def backup(folder: Path, target: Path, *, metrics: bool = False) -> tuple[Path, 
         if (target / kind.name).exists():
             hint = "Give another folder."
             raise StoreError("there is a backup already", where=str(target), hint=hint, again=False)
-    with _disk(target):
+    with disk(target):
         target.mkdir(parents=True, exist_ok=True)
         return tuple(copy_whole(folder / kind.name, target / kind.name) for kind in kinds)
 
@@ -143,14 +143,6 @@ def _version(db: sqlite3.Connection) -> str | None:
     return None if row is None else str(row[0])
 
 
-@contextmanager
-def _disk(where: Path) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise of_disk(error, str(where)) from error
-
-
 def _sync(*paths: Path) -> None:
     for path in paths:
         handle = os.open(path, os.O_RDONLY)
@@ -168,7 +160,7 @@ def restore(source: Path, folder: Path) -> tuple[Path, ...]:
     found = _found(source)
     for path, kind in found:
         _fit(path, kind)
-    with _disk(folder), _alone(folder):
+    with disk(folder), _alone(folder):
         return tuple(_put_back(path, folder / kind.name) for path, kind in found)
 
 

@@ -6,10 +6,12 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
+from control import ports
 from db.actions import Actions
 from db.alerts import Alerts
 from db.audit import Audit
 from db.commands import Commands
+from db.errors import disk
 from db.files import BUSY_S, File, Kind, make
 from db.kept import Kept
 from db.learning import Learning
@@ -37,20 +39,20 @@ class Store:
         self.folder = folder
         self.ledger_file = ledger = File(folder, LEDGER_FILE, busy_s)
         self.metrics_file = File(folder, METRICS_FILE, busy_s)
-        self.users = Users(ledger)
-        self.sessions = Sessions(ledger)
-        self.tokens = Tokens(ledger)
-        self.audit = Audit(ledger)
-        self.commands = Commands(ledger)
-        self.proposals = Proposals(ledger)
-        self.actions = Actions(ledger)
-        self.rules = Rules(ledger)
-        self.queries = Queries(ledger)
-        self.alerts = Alerts(ledger)
-        self.webhooks = Webhooks(ledger)
-        self.learning = Learning(ledger)
-        self.kept = Kept(ledger)
-        self.metrics = Metrics(self.metrics_file)
+        self.users: ports.Users = Users(ledger)
+        self.sessions: ports.Sessions = Sessions(ledger)
+        self.tokens: ports.Tokens = Tokens(ledger)
+        self.audit: ports.Audit = Audit(ledger)
+        self.commands: ports.Commands = Commands(ledger)
+        self.proposals: ports.Proposals = Proposals(ledger)
+        self.actions: ports.Actions = Actions(ledger)
+        self.rules: ports.Rules = Rules(ledger)
+        self.queries: ports.Queries = Queries(ledger)
+        self.alerts: ports.Alerts = Alerts(ledger)
+        self.webhooks: ports.Webhooks = Webhooks(ledger)
+        self.learning: ports.Learning = Learning(ledger)
+        self.kept: ports.Kept = Kept(ledger)
+        self.metrics: ports.Metrics = Metrics(self.metrics_file)
 
     def together(self) -> AbstractContextManager[None]:
         """What this thread writes to the ledger inside is one transaction; an error undoes all of it."""
@@ -69,5 +71,11 @@ class Store:
 def open_store(folder: Path, *, create: bool = False, busy_s: float = BUSY_S) -> Store:
     """`create`: an empty ledger where there is none. `busy_s`: how long to wait for another's lock."""
     if create:
-        make(folder / LEDGER_FILE.name, LEDGER_FILE)
+        with disk(folder):
+            make(folder / LEDGER_FILE.name, LEDGER_FILE)
     return Store(folder, busy_s)
+
+
+def as_port(store: Store) -> ports.Store:
+    """What control and console are given: the type checker sees here that it is what they want."""
+    return store

@@ -28,8 +28,8 @@ from db.tiles import (
     of_ticks,
 )
 
-# The longest range that a tier answers: 3 600 points of it, and 720 tiles at most.
-REACH_S = {RAW: 3_600.0, MINUTE_S: 216_000.0, QUARTER_S: math.inf}
+# The longest range that a tier answers: about 3 600 points of it, an hour of ticks a second.
+REACH_S = {RAW: 3_601.0, MINUTE_S: 216_000.0, QUARTER_S: math.inf}
 TICKS_MOST = 4_000  # read at once; of more (nobody packed them), each n-th
 
 

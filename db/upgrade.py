@@ -14,7 +14,7 @@ from alembic.util import CommandError
 from sqlalchemy import Engine
 
 from control.errors import StoreError
-from db.errors import RAISED, explained
+from db.errors import RAISED, disk, explained
 from db.files import Kind, check_version, connect, make, making, version_of
 from db.maintenance import copy_whole
 from db.open import LEDGER_FILE, METRICS_FILE
@@ -39,9 +39,10 @@ def upgrade(
     made, migrated, backup = [], [], None
     for kind in kinds:
         path = folder / kind.name
-        if make(path, kind):
-            made.append(kind.name)
-            continue
+        with disk(path):
+            if make(path, kind):
+                made.append(kind.name)
+                continue
         engine = connect(path, kind)
         try:
             copy = _migrated(engine, path, kind, scripts)
@@ -62,7 +63,8 @@ def _migrated(engine: Engine, path: Path, kind: Kind, scripts: Path) -> Path | N
         if found is None or found >= kind.version:
             check_version(engine, path, kind)
             return None
-        copy = path if kind.disposable else copy_whole(path, _free(path, found))
+        with disk(path):
+            copy = path if kind.disposable else copy_whole(path, _free(path, found))
         try:
             migrate(engine, kind, scripts)
         except (*RAISED, CommandError) as error:

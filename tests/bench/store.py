@@ -159,7 +159,7 @@ def _reads(store: Store, scale: Scale) -> tuple[Times, ...]:
         for number in range(scale.audit // 2, scale.audit, scale.audit // scale.actions)
     ]
     before = [ids[n % len(ids)] for n in range(READS)]
-    add("audit, a page", lambda n: len(store.audit.page(before=scale.audit - 7 * n)))
+    add("audit, a page", lambda n: len(store.audit.page(before=scale.audit - n)))
     add("audit of a user, a page", lambda n: len(store.audit.page(user=f"user{n % 7}")))
     add("commands, a page", lambda n: len(store.commands.page(before=before[n], query=QUERY)))
     add("actions, a page", lambda n: len(store.actions.page(before=before[n])))

@@ -158,5 +158,7 @@ def _action(store: Store, number: int, now_s: float, who: str) -> None:
     row = ActionRow(id, QUERY, body, who, "done", now_s, now_s + 5, 45_000_000, command=id)
     told = {"bytes": 45_000_000.0, "pause_s": 0.2}
     store.actions.keep([replace(row, predicted=told, actual=told)])
-    said = {"why": [f"fill {number % 90} %"]}
-    store.rules.evaluated(Evaluation(f"rule{number % 5}", QUERY, now_s, now_s, 3, "nothing", said))
+    said = {"why": [f"fill {number // 10 % 90} %"]}
+    store.rules.evaluated(
+        Evaluation(f"rule{number // 10 % 5}", QUERY, now_s, now_s, 3, "nothing", said)
+    )

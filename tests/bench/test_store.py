@@ -18,7 +18,7 @@ def test_the_benchmark_in_small(tmp_path: Path) -> None:
     ]
     for one in some:
         got = {read.name: read.got for read in one.reads}
-        assert one.whole, got
+        assert one.whole, [name for name, count in got.items() if not count]
         assert got["query series, 15 min"] > 300, "raw ticks answer a short range"
         assert got["node series, 1 h"] >= 60
         assert got["history of a group, 1 h"] == 60

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
@@ -108,6 +108,7 @@ class Commands(RuleBasedStateMachine):
 
 
 TestCommands = Commands.TestCase
+TestCommands.settings = settings(stateful_step_count=25)
 
 
 @given(one=anything(Command))
@@ -142,7 +143,7 @@ def test_two_that_take_at_once_share_what_there_is(store: Store) -> None:
 @pytest.mark.parametrize("state", ["queued", "taken", "nonsense"])
 def test_an_end_is_an_end(store: Store, state: str) -> None:
     store.commands.add(command("c"))
-    with pytest.raises((StoreConflict, ValueError)):
+    with pytest.raises(StoreConflict):
         store.commands.end("c", state, {}, START_S)
     with pytest.raises(StoreError, match="no command"):
         store.commands.end("d", "done", {}, START_S)

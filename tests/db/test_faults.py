@@ -15,6 +15,7 @@ from control.errors import StoreConflict, StoreError
 from control.people import AuditLine, Source
 from db import files
 from db.open import Store, open_store
+from db.upgrade import upgrade
 from tests.db.made import NASTY, START_S, command, sample, user
 
 S = START_S
@@ -265,6 +266,11 @@ def test_there_has_to_be_a_store(tmp_path: Path) -> None:
     (tmp_path / "ledger.db").mkdir()
     with pytest.raises(StoreError):
         open_store(tmp_path)
+    (tmp_path / "file").write_text("")
+    with pytest.raises(StoreError, match=r"(?i)exists|directory"):
+        open_store(tmp_path / "file" / "data", create=True)
+    with pytest.raises(StoreError, match=r"(?i)exists|directory"):
+        upgrade(tmp_path / "file" / "data")
 
 
 @pytest.mark.parametrize(
