@@ -20,6 +20,7 @@ from control.ledger import QueryRow
 from engine.commands import with_nodes
 from engine.errors import QueryFileError, SpillwayError
 from engine.plan.build import build_plan
+from engine.plan.outline import outline
 from engine.plan.show import render
 from engine.query.file import read_query
 from engine.query.model import QuerySpec
@@ -57,6 +58,17 @@ def spec_of(row: QueryRow, data: Path, roots: Sequence[Path] | None = None) -> Q
     return with_nodes(read_query(path, roots=allowed), row.nodes)
 
 
+def plan_of(spec: QuerySpec) -> dict[str, Any]:
+    """Its plan as it is shown: as text, and as what the console draws."""
+    plan = build_plan(spec, analyse(spec))
+    return {
+        "tree": render(plan),
+        "plan": outline(plan),
+        "operators": [operator.id for operator in plan.operators],
+        "groups": spec.groups,
+    }
+
+
 def check(text: str, data: Path, roots: Sequence[Path]) -> tuple[str, Mapping[str, Any]]:
     """Its name and what is to be known about it; NotAQuery says what is wrong."""
     name = _name(text)
@@ -68,8 +80,7 @@ def check(text: str, data: Path, roots: Sequence[Path]) -> tuple[str, Mapping[st
         path.parent.mkdir()
         path.write_text(text)
         spec = read_query(path, roots=[path.parent, *roots])
-        plan = build_plan(spec, analyse(spec))
-        about = {"nodes": spec.nodes, "tree": render(plan), "streams": sorted(spec.streams)}
+        about = {"nodes": spec.nodes, "streams": sorted(spec.streams), **plan_of(spec)}
     except SpillwayError as error:
         raise NotAQuery(str(error).replace(str(scratch) + os.sep, "")) from None
     finally:

@@ -27,7 +27,7 @@ from engine.host import EngineHost, QueryStatus
 from engine.lifecycle import LIVE, State
 from engine.projection import Watched
 from engine.query.model import QuerySpec
-from engine.registry import roots_of, spec_of
+from engine.registry import plan_of, roots_of, spec_of
 from engine.runner import QueryRun
 from engine.settings import Settings
 from engine.sources import workload
@@ -46,9 +46,10 @@ class _Kept:
 
     row: QueryRow
     spec: QuerySpec
+    plan: Mapping[str, Any] = field(default_factory=dict)
     watched: Watched | None = None
     wanted: Wanted | None = None  # what was last acted upon
-    told: tuple[str, str] = ("", "")
+    told: tuple[str, str] | None = None  # what the store last heard; None: it is to be told again
     slow: dict[int, float] = field(default_factory=dict)
 
 
@@ -151,7 +152,7 @@ class Service:
         try:
             spec = spec_of(row, self.data, self.roots)
             self.host.register(spec, ())
-            self._kept[row.name] = _Kept(row, spec, wanted=Wanted.STOPPED)
+            self._kept[row.name] = _Kept(row, spec, plan_of(spec), wanted=Wanted.STOPPED)
         except SpillwayError as error:
             if row.state != "failed" or row.error != str(error):
                 self.store.queries.told(row.name, "failed", str(error), row.about, self.clock())
@@ -257,6 +258,7 @@ class Service:
         if "slow" in body:
             now = workload.slow_down(kept.slow, kept.spec.nodes, body["slow"])
             said.append(f"slow nodes: {now or 'none'}")
+        kept.told = None
         return "; ".join(said)
 
     def _nodes(self, kept: _Kept, count: int) -> str:
@@ -270,7 +272,7 @@ class Service:
         row = replace(kept.row, nodes=count)
         spec = spec_of(row, self.data, self.roots)
         self.host.register(spec, ())
-        self._kept[name] = _Kept(row, spec, wanted=Wanted.STOPPED, slow=kept.slow)
+        self._kept[name] = _Kept(row, spec, plan_of(spec), wanted=Wanted.STOPPED, slow=kept.slow)
         self._reconcile()
         return f"{name} starts with {count} nodes"
 
@@ -335,11 +337,17 @@ class Service:
 def _about(kept: _Kept, status: QueryStatus) -> dict[str, Any]:
     spec = kept.spec
     return {
+        **kept.plan,
         "nodes": spec.nodes,
         "streams": {
-            name: {"format": stream.format, "options": _options(spec, name)}
+            name: {
+                "format": stream.format,
+                "options": _options(spec, name),
+                "file": {key.lower(): str(text) for key, text in stream.options.items()},
+            }
             for name, stream in spec.streams.items()
         },
+        "slow": {str(node): seconds for node, seconds in kept.slow.items() if seconds},
         "sink": {"format": spec.sink.format, "path": spec.sink.path},
         "since_s": status.since_s,
     }

@@ -45,12 +45,12 @@ def _project(plan: Plan, project: Project) -> Iterator[str]:
 
 def _group(plan: Plan, group: GroupBy, where: str | None) -> Iterator[str]:
     """What is computed, over which rows, in which order."""
-    key = ", ".join(_name(plan, part.name) for part in group.key)
-    time = _name(plan, group.query.time)
+    key = ", ".join(key_name(plan, part.name) for part in group.key)
+    time = key_name(plan, group.query.time)
     yield f"group_by {group.id} on {key}, ordered by {time}, then stream and offset"
     texts = {one.name: _readable(plan, one.expr or "") for one in group.query.arguments}
     names = {one.argument or "": one.argument or "" for one in group.query.aggregates}
-    texts = {name: _name(plan, text) for name, text in names.items()} | texts
+    texts = {name: key_name(plan, text) for name, text in names.items()} | texts
     for one in group.query.aggregates:
         yield f"│    {one.id} {one.type} = {called(one, texts)}"
     if where:
@@ -60,7 +60,7 @@ def _group(plan: Plan, group: GroupBy, where: str | None) -> Iterator[str]:
 
 
 def _output(plan: Plan, output: OutputColumn) -> str:
-    value = _readable(plan, output.expr) if output.expr else _name(plan, output.source or "")
+    value = _readable(plan, output.expr) if output.expr else key_name(plan, output.source or "")
     return f"{output.name} {output.type} = {value}"
 
 
@@ -68,11 +68,11 @@ def _readable(plan: Plan, expression: str) -> str:
     """An expression with key classes and times named as the user knows them."""
     for given in plan.inputs:
         for name in (time_id(given.alias), *(key_id(part.number) for part in given.keys)):
-            expression = expression.replace(f'"{name}"', f'"{_name(plan, name)}"')
+            expression = expression.replace(f'"{name}"', f'"{key_name(plan, name)}"')
     return expression
 
 
-def _name(plan: Plan, column: str) -> str:
+def key_name(plan: Plan, column: str) -> str:
     """A column's id as the user knows it: a key class by its first member."""
     for given in plan.inputs:
         if given.time and column == time_id(given.alias):
@@ -89,20 +89,20 @@ def _key(given: JoinInput, column: str) -> str:
 
 
 def _join(plan: Plan, join: Join) -> Iterator[str]:
-    equalities = " and ".join(_equality(join, part) for part in join.key)
+    equalities = " and ".join(on_keys(join, part) for part in join.key)
     yield f"{join.kind} {join.id} on {equalities}"
-    for line in _windows(plan, join.bounds):
+    for line in within(plan, join.bounds):
         yield f"│    {line}"
     yield f"│    {_count(join.groups, 'group')}: {_placement(join.placement)}"
     if join.columns:
-        yield f"│    columns {', '.join(f'{_name(plan, f.name)} {f.type}' for f in join.columns)}"
+        yield f"│    columns {', '.join(f'{key_name(plan, f.name)} {f.type}' for f in join.columns)}"
     last = len(join.children) - 1
     for number, child in enumerate(join.children):
         start, rest = ("└─ ", "   ") if number == last else ("├─ ", "│  ")
         yield from _indent(_exchange(plan, child, join.key), start, rest)
 
 
-def _equality(join: Join, part: Field) -> str:
+def on_keys(join: Join, part: Field) -> str:
     """A key class by its members below, each child's first."""
     members = [
         next(_key(i, part.name) for i in inputs_below(child.child) if _has(i, part))
@@ -116,12 +116,12 @@ def _has(given: JoinInput, part: Field) -> bool:
     return any(key_id(own.number) == part.name for own in given.keys)
 
 
-def _windows(plan: Plan, bounds: tuple[Bound, ...]) -> Iterator[str]:
+def within(plan: Plan, bounds: tuple[Bound, ...]) -> Iterator[str]:
     """One line for each pair that a window holds together."""
     found = {(b.early, b.late): b.us for b in bounds}
     for early, late in found:
         if early < late or (late, early) not in found:
-            first, second = (_name(plan, time_id(plan.inputs[n].alias)) for n in (early, late))
+            first, second = (key_name(plan, time_id(plan.inputs[n].alias)) for n in (early, late))
             back = found.get((late, early))
             least = "" if back is None else f"{span(-back)} ≤ "
             yield f"within {least}{second} − {first} ≤ {span(found[early, late])}"
