@@ -43,7 +43,7 @@ class Replay:
         self.delay_row_s = self.spilled_bytes = 0.0
         self.overflows = 0
         self.share_max = 0.0
-        self.due = due_per_s(first)
+        self.due = due_per_s(first), due_per_s(first)
         self.follow(first)
 
     def follow(self, recorded: ClusterSnapshot) -> None:
@@ -74,7 +74,7 @@ class Replay:
         if seconds > 0:
             grown = (_whole(self.after) - _whole(self.before)) * (b - a)
             self._grow(grown.astype(np.float64))
-            made, owes = self._results()
+            made, owes = self._results((a + b) / 2)
             keep = 0.5 ** (seconds / HALF_LIFE_S)
             self.rate = self.rate * keep + made * (1 - keep)
             self.rows_out = self.rows_out + made * seconds
@@ -93,12 +93,13 @@ class Replay:
         self.memory = self.memory * stays + np.maximum(grown, 0.0)
         self.disk = self.disk * stays
 
-    def _results(self) -> tuple[Doubles, Doubles]:
+    def _results(self, at: float) -> tuple[Doubles, Doubles]:
         """Results per second that the state in memory gives, and that are owed: by the share of it, once for
         each other stream."""
+        due = self.due[0] + (self.due[1] - self.due[0]) * at
         share = self.memory / np.maximum(self.memory + self.disk, 1.0)
-        made = np.where(self.disk > 0, self.due * share ** (self.before.streams - 1), self.due)
-        return made, self.due - made
+        made = np.where(self.disk > 0, due * share ** (self.before.streams - 1), due)
+        return made, due - made
 
     def _place(self, time_s: float) -> float:
         length = self.after.time_s - self.before.time_s
@@ -208,7 +209,7 @@ class Replay:
             bytes_per_s=self._between("bytes_per_s", at),
             last_insert_s=self._last_insert(),
             owed_rows=self.owed.copy(),
-            owed_rows_per_s=self._results()[1],
+            owed_rows_per_s=self._results(at)[1],
             in_flight=self.in_flight.copy(),
         )
 
@@ -219,14 +220,18 @@ class Replay:
         return np.where(went_on, np.minimum(last, self.now_s), self.before.groups.last_insert_s)
 
 
-def due_between(before: ClusterSnapshot, after: ClusterSnapshot) -> Doubles:
-    """Results per second that came due between two snapshots, by what was counted: made, and owed since. A
-    group that was cleaned up in between made results that were due before: there the rate must do."""
+def due_between(before: ClusterSnapshot, after: ClusterSnapshot) -> tuple[Doubles, Doubles]:
+    """Results per second that came due, at both ends of a stretch: straight between the rates as recorded, so
+    much more or less that the sum is what was counted, made and owed since. A group that was cleaned up
+    meanwhile made results that were due before: there the rates must do."""
     a, b = before.groups, after.groups
-    counted = (b.rows_out - a.rows_out) + (b.owed_rows - a.owed_rows)
-    whole = (b.generations >= a.generations) & (counted >= 0)
+    rates = due_per_s(before), due_per_s(after)
+    counted = ((b.rows_out - a.rows_out) + (b.owed_rows - a.owed_rows)).astype(np.float64)
     seconds = max(after.time_s - before.time_s, 1e-3)
-    return np.where(whole, counted / seconds, due_per_s(after))
+    told = (rates[0] + rates[1]) / 2 * seconds
+    sure = (b.generations >= a.generations) & (counted >= 0) & (told > 0)
+    times = np.where(sure, counted / np.where(told > 0, told, 1.0), 1.0)
+    return rates[0] * times, rates[1] * times
 
 
 def due_per_s(recorded: ClusterSnapshot) -> Doubles:
