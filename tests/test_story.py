@@ -108,6 +108,18 @@ def test_see(up: Up) -> None:
     assert up.json("menu")["items"]
 
 
+def test_budgets_are_changed_while_it_runs(up: Up) -> None:
+    for node in range(4):
+        made = up.json("propose", "budget", "--node", str(node), "--bytes", "40MB")
+        applied(up, made["id"])
+    seen = until(
+        lambda: {n["budget_bytes"] for n in up.json("nodes")["items"]} == {40_000_000},
+        10,
+        "budgets",
+    )
+    assert seen
+
+
 def test_move_preview_apply_undo(up: Up) -> None:
     before = {g["group"] for g in on(up, 0)}
     made = up.json("propose", "move", "--node", "0", "--to", "1", "--percent", "20")
