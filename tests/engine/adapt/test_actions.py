@@ -65,3 +65,7 @@ def test_results_are_the_same(
     assert case.check() > 10_000
     done = [state for _, state in states(case)]
     assert done and set(done) == {"done"}, case.adapted()["refusals"]
+    for action in case.adapted()["actions"]:
+        assert action["receipt"]["ok"], action["receipt"]["problems"]
+        assert action["receipt"]["checksums"]["agree"] and action["actual"]["bytes"] > 0
+    assert sum(action["actual"]["cpu_s"] for action in case.adapted()["actions"]) > 0
