@@ -28,6 +28,24 @@ FIXED = {
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
 }
+# Of the console's pages: Dash's own inline scripts are named by their hashes; styles are set by scripts.
+CONSOLE_POLICY = "; ".join(
+    (
+        "default-src 'none'",
+        "script-src 'self' {hashes}",
+        "style-src 'self' 'unsafe-inline'",
+        "img-src 'self' data: blob:",
+        "font-src 'self'",
+        "connect-src 'self'",
+        "form-action 'self'",
+        "base-uri 'none'",
+        "frame-ancestors 'none'",
+    )
+)
+# Endpoints that serve files, which say themselves how long they may be kept.
+FILES = frozenset(
+    {"static", "/_dash-component-suites/<string:package_name>/<path:fingerprinted_path>"}
+)
 HSTS = "max-age=31536000"
 
 
@@ -40,6 +58,6 @@ def add_headers(app: Flask) -> None:
             response.headers.setdefault(name, value)
         if parts_of(app).settings.https:
             response.headers.setdefault("Strict-Transport-Security", HSTS)
-        if request.endpoint != "static":
+        if request.endpoint not in FILES:
             response.headers["Cache-Control"] = "no-store"
         return response

@@ -88,7 +88,7 @@ def of_store(error: StoreError) -> Problem:
 
 
 def is_for_programs(path: str) -> bool:
-    return path.startswith(("/api/", "/metrics", "/health"))
+    return path.startswith(("/api/", "/metrics", "/health", "/_dash-"))
 
 
 def respond(problem: Problem) -> Response:

@@ -12,7 +12,7 @@ from flask import Flask
 from waitress.server import create_server
 from werkzeug.middleware.proxy_fix import ProxyFix
 
-from app import docs, guard, headers, health, pages, problems, prometheus
+from app import console, docs, guard, headers, health, plain, problems, prometheus
 from app.advice import RecordedAdvice
 from app.api.all import ROUTES
 from app.api.table import install
@@ -76,10 +76,11 @@ def _routes(app: Flask) -> None:
         for method in (rule.methods or set()) - {"HEAD"}:
             parts_of(app).registry.add("static", method, Need(None))
     health.install(app)
-    pages.install(app)
+    plain.install(app)
     docs.install(app)
     prometheus.install(app)
     install(app, ROUTES)
+    console.mount(app)
 
 
 def serve(
@@ -90,6 +91,7 @@ def serve(
 ) -> None:
     """Serve on 127.0.0.1 until `stop` is set; `ready` hears the address. Port 0: any that is free."""
     parts = parts_of(app)
+    console.warm(app)
     channels: dict[int, object] = {}
     server = _listen(app, port, channels, parts.settings)
     beat = health.beater(parts.store, parts.clock)

@@ -166,7 +166,7 @@ def forecast(
     del numbers  # growth is measured, not modelled; every function here is called alike
     nodes = snapshot.nodes
     limit = nodes.budget_bytes * rule.threshold
-    curve = _memory(snapshot)
+    curve = memory_ahead(snapshot, TIMES)
     over = curve >= limit[:, None]
     out: list[float | None] = []
     for node in range(len(nodes)):
@@ -185,18 +185,19 @@ def _crossing(curve: Doubles, limit: float) -> float:
     return float(TIMES[at - 1] + share * (TIMES[at] - TIMES[at - 1]))
 
 
-def _memory(snapshot: ClusterSnapshot) -> Doubles:
-    """Memory by node at TIMES: a straight line without a window, toward βW with one."""
+def memory_ahead(snapshot: ClusterSnapshot, later_s: Doubles) -> Doubles:
+    """Memory by node, so many seconds later, at today's growth: a straight line without a window, toward βW
+    with one."""
     groups, count = snapshot.groups, len(snapshot.nodes)
-    curve = np.repeat(snapshot.nodes.memory_bytes.astype(np.float64)[:, None], len(TIMES), axis=1)
+    curve = np.repeat(snapshot.nodes.memory_bytes.astype(np.float64)[:, None], len(later_s), axis=1)
     for index, operator in enumerate(snapshot.operators):
         mine = groups.operator == index
         owner = groups.owner[mine]
         beta = node_sums(owner, groups.bytes_per_s[mine], count)
         if operator.window_s is None:
-            curve += beta[:, None] * TIMES
+            curve += beta[:, None] * later_s
             continue
         size = node_sums(owner, groups.memory_bytes[mine], count)
         toward = beta * operator.window_s - size
-        curve += toward[:, None] * -np.expm1(-TIMES / operator.window_s)
+        curve += toward[:, None] * -np.expm1(-later_s / operator.window_s)
     return curve

@@ -23,7 +23,7 @@ from app.api.shapes import plain, shown
 from app.api.table import DONE, Call, Route
 from app.auth import Tried
 from app.health import processes
-from app.pages import note
+from app.plain import note
 from app.problems import Problem
 from control.people import Role
 

@@ -1,4 +1,4 @@
-"""The few pages there are for now, rendered here and working without scripts: sign-in, status, API list."""
+"""The pages that work without scripts, rendered here: sign-in and a plain status page. The console is Dash's."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def install(app: Flask) -> None:
     _add(app, "/sign-in", "sign_in_form", "GET", PUBLIC, lambda: _form(parts))
     _add(app, "/sign-in", "sign_in", "POST", Need(None, own_csrf=True), lambda: _sign_in(parts))
     _add(app, "/sign-out", "sign_out", "POST", page, lambda: _sign_out(parts))
-    _add(app, "/", "status", "GET", page, lambda: _status(parts))
+    _add(app, "/status", "status", "GET", page, lambda: _status(parts))
 
 
 def _add(app: Flask, rule: str, endpoint: str, method: str, need: Need, view: Any) -> None:

@@ -1,0 +1,122 @@
+"""Who may call which of Dash's callbacks: registered with a role, found again by its output, checked before each call.
+
+Dash serves all of them at one address; what is not in this registry is refused, so that none can be forgotten.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from dash import ClientsideFunction, Dash
+from flask import Flask, g, request
+
+from app.errors import RegistryError
+from app.guard import Who
+from app.parts import parts_of
+from app.problems import Problem
+from control.people import Role
+
+ENDPOINT = "/_dash-update-component"
+
+
+@dataclass(frozen=True, slots=True)
+class Called:
+    """What a callback needs. `role` None: the browser runs it, nobody may call it here."""
+
+    role: Role | None
+    polls: bool = False
+
+
+class Callbacks:
+    """Registers callbacks with one Dash app. Pages get it in `register(on)`."""
+
+    def __init__(self, dash: Dash) -> None:
+        self._dash = dash
+        self._called: dict[str, Called] = {}
+
+    def callback(
+        self, role: Role, *args: Any, polls: bool = False, **more: Any
+    ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+        """Like Dash's own. `polls`: it comes by itself, so calling it does not keep a session alive."""
+
+        def add(handler: Callable[..., Any]) -> Callable[..., Any]:
+            def made() -> None:
+                self._dash.callback(*args, **more)(handler)
+
+            self._note(made, Called(role, polls))
+            return handler
+
+        return add
+
+    def in_browser(self, function: str, *args: Any, **more: Any) -> None:
+        """A function of assets/view.js: `dash_clientside.spillway.<function>`."""
+
+        def made() -> None:
+            call: Any = self._dash.clientside_callback
+            call(ClientsideFunction("spillway", function), *args, **more)
+
+        self._note(made, Called(None))
+
+    def of_dash(self, role: Role | None) -> None:
+        """What Dash itself has added meanwhile: its pages' router, and the page's title."""
+        for output in set(self._dash.callback_map) - set(self._called):
+            server = "callback" in self._dash.callback_map[output]
+            self._called[output] = Called(role if server else None)
+
+    def outputs(self) -> frozenset[str]:
+        return frozenset(self._called)
+
+    def find(self, output: str) -> Called | None:
+        return self._called.get(output)
+
+    def _note(self, made: Callable[[], None], called: Called) -> None:
+        before = set(self._dash.callback_map)
+        made()
+        added = set(self._dash.callback_map) - before
+        if len(added) != 1:
+            raise RegistryError("a callback has no output of its own", hint="Another one has it.")
+        self._called[added.pop()] = called
+
+
+def guard_callbacks(app: Flask, callbacks: Callbacks) -> None:
+    """After the guard, which has seen to session and CSRF."""
+
+    def before() -> None:
+        if request.endpoint == ENDPOINT and request.method == "POST":
+            _check(app, callbacks, g.who)
+
+    app.before_request_funcs[None].insert(1, before)
+
+
+def _check(app: Flask, callbacks: Callbacks, who: Who) -> None:
+    body = request.get_json(silent=True)
+    output = body.get("output") if isinstance(body, dict) else None
+    if not isinstance(output, str) or not _well_formed(body):
+        raise Problem("malformed", "This is not the call of a callback.")
+    called = callbacks.find(output)
+    if called is None or called.role is None:
+        raise Problem("role", "There is no such callback, or it has no role; it is closed.")
+    if not who.actor.role.covers(called.role):
+        text = f"This needs the role {called.role}; you are {who.actor.role}."
+        raise Problem("role", text, needed=called.role.value, role=who.actor.role.value)
+    if not called.polls and who.session is not None:
+        parts_of(app).sessions.touch(who.session, g.now_s)
+
+
+def _well_formed(body: Any) -> bool:
+    """As far as Dash takes it for granted."""
+    lists = all(
+        isinstance(body.get(name, []), list) for name in ("inputs", "state", "changedPropIds")
+    )
+    return lists and all(
+        _of_property(one)
+        for name in ("inputs", "state")
+        for item in body.get(name, [])
+        for one in (item if isinstance(item, list) else [item])
+    )
+
+
+def _of_property(one: Any) -> bool:
+    return isinstance(one, dict) and "id" in one and isinstance(one.get("property"), str)

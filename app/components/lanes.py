@@ -1,0 +1,180 @@
+"""Actions as ranges in lanes above a chart's lines, each with its words, so that labels never cross a line.
+
+What nodes spill by themselves comes often: neighbours become one range that says how many they were.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from app.components.charts import Ink, at_ms, note, rect, safe, stroke
+from app.components.steps import groups_in
+from app.components.units import node_name, said_size
+from control.ledger import ActionRow
+
+TONES = {"move": "held", "spill": "disk", "cleanup": "ink-2", "budget": "ink-2"}
+LOCAL = "local-"
+LANES_MAX = 3
+RANGES_MAX = 30
+LETTER = 0.0075  # of the chart's width: a letter of a label
+LEAST = 0.0035  # of the chart's width: the shortest range that is seen
+LANE_TOP, LANE_STEP, LANE_HIGH = 0.985, 0.085, 0.06
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """One action, or several of a kind; `end_s` None: it runs. `quiet`: no band through the lines."""
+
+    start_s: float
+    end_s: float | None
+    tone: str
+    label: str
+    quiet: bool = False
+    hollow: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """A range with its lane, and whether its label is left of it, right of it, or left out."""
+
+    range: Range
+    lane: int
+    side: str
+
+
+def ranges(rows: Sequence[ActionRow], since_s: float, now_s: float) -> list[Range]:
+    """Oldest first; what failed is red whatever it was."""
+    own = [row for row in rows if not row.id.startswith(LOCAL)]
+    local = [row for row in rows if row.id.startswith(LOCAL) and (row.ended_s or 0) >= since_s]
+    found = [_range(row) for row in own if row.state != "rejected"]
+    merged = _together(local, (now_s - since_s) / 12)
+    return sorted([*found[-RANGES_MAX:], *merged], key=lambda r: r.start_s)
+
+
+def _range(row: ActionRow) -> Range:
+    step = row.body["step"]
+    do = str(step["do"])
+    tone = "fail" if row.state == "failed" else TONES.get(do, "ink-2")
+    if do == "move":
+        what = f"{groups_in(step)} groups {node_name(step['source'])} → {node_name(step['target'])}"
+    else:
+        size = row.bytes or step.get("bytes", 0)
+        what = f"{node_name(step['node'])} · {said_size(size)}"
+    word = {"cleanup": "clean up"}.get(do, do)
+    state = f" {row.state}" if row.state in ("failed", "cancelled") else ""
+    by = f" · {row.rule}" if row.rule else ""
+    return Range(
+        row.started_s, row.ended_s, tone, f"{word}{state} · {what}{by}", hollow=do == "cleanup"
+    )
+
+
+def _together(rows: Sequence[ActionRow], gap_s: float) -> list[Range]:
+    """Local spills that follow each other closely, as one."""
+    runs: list[list[ActionRow]] = []
+    for row in sorted(rows, key=lambda r: r.started_s):
+        if runs and row.started_s - (runs[-1][-1].ended_s or row.started_s) <= gap_s:
+            runs[-1].append(row)
+        else:
+            runs.append([row])
+    return [_local(run) for run in runs]
+
+
+def _local(run: Sequence[ActionRow]) -> Range:
+    nodes = sorted({int(row.body["step"]["node"]) for row in run})
+    names = (
+        node_name(nodes[0]) if len(nodes) == 1 else f"{node_name(nodes[0])}–{node_name(nodes[-1])}"
+    )
+    times = f" {len(run)}×" if len(run) > 1 else ""
+    text = f"{names} spilled by own rule{times} · {said_size(sum(row.bytes for row in run))}"
+    return Range(run[0].started_s, run[-1].ended_s or run[-1].started_s, "disk", text, quiet=True)
+
+
+def place(found: Sequence[Range], since_s: float, until_s: float, now_s: float) -> list[Placed]:
+    """The first lane in which bar and label have room; in the last one, bars without labels."""
+    span = until_s - since_s
+    taken: list[list[tuple[float, float]]] = [[] for _ in range(LANES_MAX)]
+    out = []
+    for one in found:
+        x0, x1 = _extent(one, since_s, span, now_s)
+        out.append(_placed(one, x0, x1, taken))
+    return out
+
+
+def _extent(one: Range, since_s: float, span: float, now_s: float) -> tuple[float, float]:
+    end = one.end_s if one.end_s is not None else now_s
+    x0 = max(0.0, (one.start_s - since_s) / span)
+    return x0, min(1.0, max((end - since_s) / span, x0 + LEAST))
+
+
+def _placed(one: Range, x0: float, x1: float, taken: list[list[tuple[float, float]]]) -> Placed:
+    wide = LETTER * len(one.label) + 0.012
+    for lane, spans in enumerate(taken):
+        for side, low, high in (("right", x0, x1 + wide), ("left", x0 - wide, x1)):
+            if low >= -0.001 and high <= 1.001 and _free(spans, low, high):
+                spans.append((low, high))
+                return Placed(one, lane, side)
+    wide_one = x1 - x0 > wide
+    for lane, spans in enumerate(taken):
+        if _free(spans, x0, x1):
+            spans.append((x0, x1))
+            return Placed(one, lane, "inside" if wide_one else "none")
+    return Placed(one, LANES_MAX - 1, "none")
+
+
+def _free(spans: Sequence[tuple[float, float]], low: float, high: float) -> bool:
+    return all(high < a or low > b for a, b in spans)
+
+
+def drawn(
+    placed: Sequence[Placed], ink: Ink, since_s: float, until_s: float, now_s: float, zone_min: int
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Shapes and annotations: a bar in its lane, a band with edges through the lines below."""
+    shapes: list[dict[str, Any]] = []
+    notes: list[dict[str, Any]] = []
+    span = until_s - since_s
+    for one in placed:
+        x0, x1 = _extent(one.range, since_s, span, now_s)
+        at = [float(v) for v in at_ms([since_s + x0 * span, since_s + x1 * span], zone_min)]
+        shapes += _shapes(one, ink, at)
+        if one.side != "none":
+            notes.append(_label(one, ink, at))
+    return shapes, notes
+
+
+def _shapes(one: Placed, ink: Ink, at: Sequence[float]) -> list[dict[str, Any]]:
+    tone, running = one.range.tone, one.range.end_s is None
+    top = LANE_TOP - LANE_STEP * one.lane
+    faint = running or one.range.hollow
+    bar = rect(
+        at[0], at[1], top - LANE_HIGH, top, ink(tone, 0.28 if faint else 1.0), xref="x",
+        yref="paper", line={"color": ink(tone), "width": 1}, layer="above",
+    )  # fmt: skip
+    if one.range.quiet:
+        return [bar]
+    band = rect(at[0], at[1], 0, 1, ink(tone, 0.13), xref="x", yref="y domain")
+    edges = [
+        stroke(x, x, 0, 1, ink(tone, 0.65), xref="x", yref="y domain")
+        for x in (at[:1] if running else at)
+    ]
+    return [band, *edges, bar]
+
+
+def _label(one: Placed, ink: Ink, at: Sequence[float]) -> dict[str, Any]:
+    tone = one.range.tone
+    tint = ink("text-2" if tone in ("ink-2", "disk") else f"{tone}-t")
+    y = LANE_TOP - LANE_STEP * one.lane - LANE_HIGH / 2
+    where: dict[str, Any] = {
+        "right": {"x": at[1], "xanchor": "left", "xshift": 5},
+        "left": {"x": at[0], "xanchor": "right", "xshift": -5},
+        "inside": {"x": at[0], "xanchor": "left", "xshift": 5},
+    }[one.side]
+    if one.side == "inside":
+        tint = ink("text")
+    return {**note(at[0], y, safe(one.range.label), tint, xref="x", yref="paper"), **where}
+
+
+def without_bars(found: Sequence[Range]) -> list[Range]:
+    """For small charts: bands only."""
+    return [replace(one, label="") for one in found if not one.quiet]

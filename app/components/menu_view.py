@@ -1,0 +1,124 @@
+"""The ranked menu as rows: the same four figures for each option in the same columns; losers say why not."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from dash import html
+from dash.development.base_component import Component
+
+from app.components import states
+from app.components.help import mark
+from app.components.kit import button, d, s
+from app.components.steps import words
+from app.components.units import (
+    clock,
+    duration,
+    node_name,
+    percent,
+    said,
+    said_size,
+    signed,
+    signed_size,
+)
+from app.desk import role
+from control.kinds import KINDS
+
+TICK_S = 1.0
+SHOWN_MAX = 5
+
+
+def head() -> Component:
+    """Above the rows; part of the page's skeleton, because help marks must not be drawn anew."""
+    names = (("frees", "frees"), ("puts off", "puts_off"), ("pause", "pause"), ("cost", "cost"))
+    cells = [d(s(text), mark(help)) for text, help in names]
+    return d(*cells, d(s("sure"), mark("confidence")), c="mi-grid mi-head")
+
+
+def rows(
+    menu: Sequence[Mapping[str, Any]], may: bool, now_s: float, zone_min: int
+) -> list[Component]:
+    if not menu:
+        return [states.empty("Nothing to rank yet", "It needs one tick of a running query.")]
+    shown = [entry for n, entry in enumerate(menu) if n < SHOWN_MAX or entry["do"] == "nothing"]
+    best = next((e["rank"] for e in menu if e["rank"] == 1 and e.get("step") and e.get("pays")), 0)
+    return [_row(entry, entry["rank"] == best, may, now_s, zone_min) for entry in shown]
+
+
+def _row(entry: Mapping[str, Any], best: bool, may: bool, now_s: float, zone_min: int) -> Component:
+    nothing = entry["do"] == "nothing"
+    chance = entry.get("chance")
+    fill = html.I(className="conf-f", style={"width": f"{100 * (chance or 0):.0f}%"})
+    title = _nothing(entry, now_s, zone_min) if nothing else words(entry["step"])
+    top = d(
+        s(str(entry["rank"]), c="mi-rank n"),
+        s(s(title[0], c="mi-verb"), f" {title[1]}", c="mi-title"),
+        None if chance is None else s(fill, c="conf"),
+        None if chance is None else s(percent(chance), c="mi-conf"),
+        c="mi-top",
+    )
+    cells = [s(text, c="v dim" if quiet else "v") for text, quiet in _cells(entry)]
+    why = d(s("Why: " if best else "Why not: ", c="k"), _why(entry), c="mi-why")
+    acts = _acts(entry, best, may) if entry.get("step") else None
+    return d(top, d(*cells, c="mi-grid"), why, acts, c=f"mi{' best' if best else ''}")
+
+
+def _nothing(entry: Mapping[str, Any], now_s: float, zone_min: int) -> tuple[str, str]:
+    full = entry.get("full") or ()
+    if not full:
+        return "Do nothing", "no node fills up"
+    at = clock(now_s + full[0]["full_s"], zone_min)
+    return "Do nothing", f"{node_name(full[0]['node'])} spills itself at {at}"
+
+
+def _cells(entry: Mapping[str, Any]) -> list[tuple[str, bool]]:
+    """Text, and whether it is nothing to look at."""
+    if entry["do"] == "nothing":
+        spilled, owed = float(entry["spilled_bytes"]), float(entry["owed_rows"])
+        cost = f"{said_size(spilled)} written" if spilled else "none"
+        freed = signed_size(-spilled)
+        return [(freed, not spilled), (said(owed), not owed), ("none", True), (cost, not spilled)]
+    size, owed = float(entry["bytes"]), float(entry["owed_rows"])
+    pause = float(entry["pause_s"])
+    freed = signed_size(size if entry["do"] == "cleanup" else -size)
+    carried = {"move": "sent", "spill": "written", "cleanup": "read"}[entry["do"]]
+    cost = f"{said_size(size)} {carried} · {duration(entry['duration_s'])}"
+    held = "none" if not pause else "< 1 tick" if pause < TICK_S else duration(pause)
+    put_off = signed(said(abs(owed)), owed) if owed < 0 else said(owed)
+    return [(freed, False), (put_off, not owed), (held, pause < TICK_S), (cost, False)]
+
+
+def _why(entry: Mapping[str, Any]) -> str:
+    if entry["do"] == "nothing":
+        return _why_nothing(entry)
+    full = entry.get("full_s")
+    then = f"then the first is full in {duration(full)}" if full is not None else "then none fills"
+    return f"{entry['verdict']}; {then}."
+
+
+def _why_nothing(entry: Mapping[str, Any]) -> str:
+    if not entry.get("full"):
+        return "nothing needs to be done: it is what everything else is measured against."
+    owed = float(entry["owed_rows"])
+    puts = f"puts off {said(owed)} results" if owed else "puts nothing off"
+    return f"each node spills by its own rule when it is full, and that {puts}."
+
+
+def _acts(entry: Mapping[str, Any], best: bool, may: bool) -> Component:
+    why = "" if may else states.not_allowed(KINDS["propose"].role, role())
+    rank = entry["rank"]
+    verb = words(entry["step"])[0].lower()
+    preview = button(
+        f"Preview {verb}",
+        "primary" if best else "",
+        right="arrow-right" if best else "",
+        id={"type": "menu-do", "do": "preview", "rank": rank},
+        disabled=not may,
+        title=why,
+    )
+    save = button(
+        "Save as proposal", "" if best else "bare", disabled=not may, title=why,
+        id={"type": "menu-do", "do": "save", "rank": rank},
+    )  # fmt: skip
+    return d(preview, save, s(why, c="k") if why and best else None, c="mi-act")

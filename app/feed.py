@@ -1,0 +1,201 @@
+"""What pages read, read once for everybody who watches: kept for less than a refresh, so that fifty watchers
+cost the store little more than one. Nothing is decided here, nothing is written.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from app.health import Alive, processes
+from app.parts import Parts
+from app.problems import Problem
+from control.errors import ControlError
+from control.handling.plans import HOLD
+from control.ledger import ActionRow, Alert, QueryRow, RuleRow
+from control.samples import Heartbeat, Sample, Series
+
+T = TypeVar("T")
+KEPT_MAX = 512
+TICK_S = 0.45  # what changes with every tick
+SLOW_S = 2.0  # what people and rules change
+MENU_S, MENU_MAX = 5.0, 6
+STALE_S = 10.0  # and at least three refreshes
+RUNNING = "running"
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """Automation is on hold, by whom and until when."""
+
+    by: str
+    until_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Fresh:
+    """How old what is known of a query is, and whether that is too old to be called live."""
+
+    age_s: float | None  # None: nothing is known
+    stale: bool
+    engine: Alive
+
+
+class Feed:
+    """One for each app. Everything returned is shared: nobody changes it."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+        self._kept: OrderedDict[Any, tuple[float, Any]] = OrderedDict()
+        self._locks: dict[Any, threading.Lock] = {}
+        self._lock = threading.Lock()
+
+    def now_s(self) -> float:
+        return self._parts.clock()
+
+    def forget(self) -> None:
+        """Somebody did something: everybody's next reading is a new one."""
+        with self._lock:
+            self._kept.clear()
+            self._locks.clear()
+
+    def kept(self, key: Any, life_s: float, read: Callable[[], T]) -> T:
+        """What `read` gives, not older than `life_s`; of many who ask at once, one reads."""
+        found = self._found(key, life_s)
+        if found is not None:
+            return found[1]  # type: ignore[no-any-return]
+        with self._lock:
+            lock = self._locks.setdefault(key, threading.Lock())
+        with lock:
+            found = self._found(key, life_s)
+            if found is not None:
+                return found[1]  # type: ignore[no-any-return]
+            made = read()
+            self._keep(key, made)
+            return made
+
+    def _found(self, key: Any, life_s: float) -> tuple[float, Any] | None:
+        """A clock that was set back makes nothing younger than it is."""
+        with self._lock:
+            found = self._kept.get(key)
+        return found if found is not None and 0 <= self.now_s() - found[0] < life_s else None
+
+    def _keep(self, key: Any, made: Any) -> None:
+        with self._lock:
+            self._kept[key] = (self.now_s(), made)
+            self._kept.move_to_end(key)
+            while len(self._kept) > KEPT_MAX:
+                old, _ = self._kept.popitem(last=False)
+                self._locks.pop(old, None)
+
+    # -- queries ---------------------------------------------------------------------------------------
+
+    def queries(self) -> Sequence[QueryRow]:
+        """The demo first: it is what a first start shows."""
+        read = self._parts.store.queries.all
+        return self.kept(
+            "queries", SLOW_S, lambda: sorted(read(), key=lambda q: (not q.demo, q.name))
+        )
+
+    def query(self, name: str) -> QueryRow | None:
+        """The one that is named; without a name the first. None: there is none (of that name)."""
+        found = [row for row in self.queries() if not name or row.name == name]
+        return found[0] if found else None
+
+    def newest(self, query: str) -> Sample | None:
+        return self.kept(("newest", query), TICK_S, lambda: self._parts.store.metrics.newest(query))
+
+    def full_in(self, sample: Sample) -> Sequence[float | None]:
+        """By node: seconds until it is full."""
+        key = ("full", sample.query, sample.time_s)
+        return self.kept(key, 60.0, lambda: self._parts.advice.forecast(sample))
+
+    def menu(self, sample: Sample) -> Sequence[Mapping[str, Any]]:
+        """What would help now. Ranked anew every few seconds, not with every tick: rows that jump cannot be read."""
+
+        def read() -> Sequence[Mapping[str, Any]]:
+            return self._parts.advice.menu(sample, self.now_s(), MENU_MAX)
+
+        return self.kept(("menu", sample.query), MENU_S, read)
+
+    def query_series(self, query: str, range_s: float, points: int) -> Series:
+        metrics = self._parts.store.metrics
+
+        def read() -> Series:
+            now_s = self.now_s()
+            return metrics.query_series(query, now_s - range_s, now_s, points)
+
+        return self.kept(("series", query, range_s, points), TICK_S, read)
+
+    def node_series(self, query: str, range_s: float, points: int) -> Series:
+        metrics = self._parts.store.metrics
+
+        def read() -> Series:
+            now_s = self.now_s()
+            return metrics.node_series(query, now_s - range_s, now_s, points)
+
+        return self.kept(("nodes", query, range_s, points), TICK_S, read)
+
+    def actions(self, query: str, range_s: float) -> Sequence[ActionRow]:
+        """Of the query, ended within the range or running; oldest first."""
+
+        def read() -> Sequence[ActionRow]:
+            rows = self._parts.store.actions.since(self.now_s() - range_s)
+            return [row for row in rows if row.query == query]
+
+        return self.kept(("actions", query, range_s), TICK_S, read)
+
+    def running(self, query: str = "") -> Sequence[ActionRow]:
+        rows = self.kept("running", TICK_S, self._parts.store.actions.running)
+        return [row for row in rows if not query or row.query == query]
+
+    # -- rules, alerts, processes ----------------------------------------------------------------------
+
+    def rules(self) -> Sequence[RuleRow]:
+        return self.kept("rules", SLOW_S, self._parts.store.rules.all)
+
+    def interlocks(self, query: str) -> Sequence[tuple[RuleRow, Mapping[str, Any]]]:
+        """Each rule that is for the query, and what holds it. One that cannot be read says so."""
+        return self.kept(("interlocks", query), SLOW_S, lambda: self._interlocks(query))
+
+    def _interlocks(self, query: str) -> list[tuple[RuleRow, Mapping[str, Any]]]:
+        found: list[tuple[RuleRow, Mapping[str, Any]]] = []
+        for row in self.rules():
+            try:
+                lock = self._parts.advice.interlock(row.name, query, self.now_s())
+            except ControlError as error:
+                lock = {"error": str(error), "blockers": [], "mode": row.mode}
+            except Problem:
+                continue  # it was dropped meanwhile
+            if lock:
+                found.append((row, lock))
+        return found
+
+    def alerts(self) -> Sequence[Alert]:
+        return self.kept("alerts", SLOW_S, self._parts.store.alerts.open)
+
+    def hold(self) -> Hold | None:
+        found = self.kept("hold", TICK_S, lambda: self._parts.store.kept.get(HOLD))
+        held = isinstance(found, Mapping) and float(found.get("until_s", 0.0)) > self.now_s()
+        return Hold(str(found.get("by", "")), float(found["until_s"])) if held else None
+
+    def beats(self) -> Sequence[Heartbeat]:
+        return self.kept("beats", TICK_S, self._parts.store.metrics.heartbeats)
+
+    def processes(self) -> Sequence[Alive]:
+        def read() -> Sequence[Alive]:
+            return processes(self._parts.store, self._parts.settings, self.now_s())
+
+        return self.kept("processes", TICK_S, read)
+
+    def fresh(self, row: QueryRow | None, sample: Sample | None, refresh_s: float) -> Fresh:
+        """A query that is meant to stand still is not stale, however old its last tick is."""
+        engine = next(alive for alive in self.processes() if alive.process == "engine")
+        if sample is None or row is None:
+            return Fresh(None, engine.stale, engine)
+        age_s = max(0.0, self.now_s() - sample.time_s)
+        old = age_s > max(STALE_S, 3 * refresh_s)
+        return Fresh(age_s, engine.stale or (old and row.state == RUNNING), engine)

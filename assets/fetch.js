@@ -1,0 +1,60 @@
+/* Dash's requests: what the server refuses, or cannot answer, is said in a banner and changes nothing on the page.
+   A refused poll becomes "no update" (204), so that a page that is signed out keeps what it last showed. */
+(function () {
+  "use strict";
+  var plain = window.fetch.bind(window);
+  var PATH = "/_dash-update-component";
+
+  function banner(kind, text) {
+    var box = document.getElementById("banner");
+    if (!box) { return; }
+    if (!kind) { box.removeAttribute("data-on"); return; }
+    box.setAttribute("data-on", kind);
+    box.querySelector(".banner-text").textContent = text;
+    box.querySelector(".banner-link").style.display = kind === "signed-out" ? "" : "none";
+    box.querySelector(".banner-link").href = "/sign-in?next=" + encodeURIComponent(location.pathname + location.search);
+  }
+  function toast(text) {
+    var box = document.getElementById("toast");
+    if (!box) { return; }
+    box.textContent = text;
+    box.setAttribute("data-on", "1");
+    clearTimeout(toast.timer);
+    toast.timer = setTimeout(function () { box.removeAttribute("data-on"); }, 8000);
+  }
+  function nothing() { return new Response(null, { status: 204 }); }
+
+  function refused(response) {
+    return response.clone().json().catch(function () { return {}; }).then(function (problem) {
+      var said = problem.detail || "The server answered with " + response.status + ".";
+      if (response.status === 401) {
+        banner("signed-out", "You are signed out. What you see is the last known state.");
+      } else if (response.status === 403 && problem.type === "/api#csrf") {
+        banner("signed-out", "You were signed out, or signed in anew elsewhere.");
+      } else if (response.status === 503) {
+        banner("unavailable", said);
+      } else {
+        toast(said);
+      }
+      return nothing();
+    });
+  }
+  function lost() {
+    banner("lost", "The console does not answer. What you see is the last known state.");
+    window.dispatchEvent(new CustomEvent("spillway-lost"));
+    return nothing();
+  }
+
+  window.fetch = function (what, how) {
+    var url = typeof what === "string" ? what : what && what.url;
+    if (!url || url.indexOf(PATH) < 0) { return plain(what, how); }
+    return plain(what, how).then(function (response) {
+      if (response.ok) {
+        banner("");
+        window.dispatchEvent(new CustomEvent("spillway-answered"));
+        return response;
+      }
+      return refused(response);
+    }, lost);
+  };
+})();
