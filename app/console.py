@@ -1,7 +1,6 @@
 """The console's pages on the Flask app: Dash with its pages, the callbacks' registry, policy, files, warm-up.
 
-The guard stands before all of it. Dash's routes that the console does not need stay closed, because nobody
-registers them.
+The guard stands before all of it. Of Dash's routes only those are there that the console needs.
 """
 
 from __future__ import annotations
@@ -12,6 +11,7 @@ from types import ModuleType
 from typing import Any
 
 import dash
+from dash.exceptions import DependencyException
 from flask import Flask, Response, g, redirect, request
 
 from app import desk, packed
@@ -24,13 +24,14 @@ from app.packed import Packed
 from app.pages import all as every
 from app.pages.page import Page
 from app.parts import Need, parts_of
-from app.problems import Problem
+from app.problems import Problem, respond
 from app.sessions import CSRF_HEADER
 from control.people import Role
 
 START = "/overview"
 SUITES = "/_dash-component-suites/<string:package_name>/<path:fingerprinted_path>"
-INDEX = "/<path:path>"
+WANTED = ("_dash-layout", "_dash-dependencies", ENDPOINT[1:], SUITES[1:])  # of Dash's routes
+PAGES = "page."  # endpoints
 # Beside overview's there is one file for each page that needs one.
 STYLES = ("tokens.css", "icons.css", "console.css", "forms.css", "shell.css", "proposal.css")
 SCRIPTS = ("fetch.js", "view.js", "keys.js", "urls.js")
@@ -58,12 +59,20 @@ HTML = """<!doctype html>
 </html>"""
 
 
+class Mounted(dash.Dash):
+    """Dash with only the routes that are wanted: pages have a route each, nothing answers to every path."""
+
+    def _add_url(self, name: str, view_func: Any, methods: Any = ("GET",)) -> None:
+        if name in WANTED:
+            super()._add_url(name, view_func, methods)
+
+
 def mount(app: Flask) -> None:
     """Everything that a browser sees after signing in."""
     parts = parts_of(app)
     files = Packed(Path(str(app.static_folder)))
     server: Any = app
-    made = dash.Dash(
+    made = Mounted(
         "app",
         server=server,
         assets_folder=str(app.static_folder),
@@ -85,9 +94,10 @@ def mount(app: Flask) -> None:
     _pages(made, callbacks)
     shell.register(callbacks)
     proposal.register(callbacks)
-    _routes(app)
+    _routes(app, made)
     _ready(app, made, callbacks)
     guard_callbacks(app, callbacks)
+    app.register_error_handler(DependencyException, _no_such_file)
     packed.install(app, files, FILES)
     app.extensions["spillway.files"] = files
 
@@ -138,8 +148,8 @@ def _guarded(module: ModuleType) -> Any:
     return layout
 
 
-def _routes(app: Flask) -> None:
-    """What each of Dash's routes asks of whoever calls it. Index: only where there is a page."""
+def _routes(app: Flask, made: dash.Dash) -> None:
+    """What each route asks of whoever calls it, and one for each page."""
     registry = parts_of(app).registry
     page = Need(Role.VIEWER, tokens=False, active=True)
     read = Need(Role.VIEWER, tokens=False)
@@ -148,18 +158,17 @@ def _routes(app: Flask) -> None:
         ("/_dash-dependencies", "GET", read),
         (ENDPOINT, "POST", read),  # activity is the callback's to say
         (SUITES, "GET", Need(None)),  # libraries, the same for everybody
-        (INDEX, "GET", page),
-        ("home", "GET", page),
     ):
         registry.add(endpoint, method, need)
-    app.add_url_rule("/", "home", _home, methods=["GET"], provide_automatic_options=False)
-    known = {page.href for page in every.pages()}
+    views = [("/", "home", _home)]
+    views += [(p.href, f"{PAGES}{p.path}", made.index) for p in every.pages()]
+    for rule, endpoint, view in views:
+        app.add_url_rule(rule, endpoint, view, methods=["GET"], provide_automatic_options=False)
+        registry.add(endpoint, "GET", page)
 
-    def only_pages() -> None:
-        if request.endpoint == INDEX and request.path not in known:
-            raise Problem("missing", "There is nothing at this address.")
 
-    app.before_request(only_pages)
+def _no_such_file(_: Exception) -> Response:
+    return respond(Problem("missing", "There is nothing at this address."))
 
 
 def _home() -> Response:
@@ -179,7 +188,7 @@ def _ready(app: Flask, made: dash.Dash, callbacks: Callbacks) -> None:
 
     @app.after_request
     def with_policy(response: Response) -> Response:
-        if request.endpoint == INDEX and response.mimetype == "text/html":
+        if (request.endpoint or "").startswith(PAGES) and response.status_code == 200:
             response.headers["Content-Security-Policy"] = policy
         return response
 

@@ -58,6 +58,6 @@ def add_headers(app: Flask) -> None:
             response.headers.setdefault(name, value)
         if parts_of(app).settings.https:
             response.headers.setdefault("Strict-Transport-Security", HSTS)
-        if request.endpoint not in FILES:
+        if request.endpoint not in FILES or response.status_code >= 400:
             response.headers["Cache-Control"] = "no-store"
         return response

@@ -143,4 +143,22 @@ HELP: Mapping[str, Help] = {
         "Results per second over rows in per second, both decayed with a half-life of 60 s.",
         "Far above one: this operator multiplies rows; a plan that joins it later has less to carry.",
     ),
+    "tiles": Help(
+        "Groups by node",
+        "One tile for each group of the operator, on the node that owns it; or each as wide as its memory.",
+        "Productivity is results per second, decayed with a half-life of 60 s, per MB in memory.",
+        "Bright tiles are worth their memory: move these. Dark ones: spill these first.",
+    ),
+    "even": Help(
+        "Least / most memory",
+        "How evenly memory is spread over the nodes: 1.00 when all hold the same.",
+        "The least memory of a node over the most, of the nodes that are alive.",
+        "Rules for moving usually act below 0.80.",
+    ),
+    "day": Help(
+        "Left today",
+        "How many bytes and seconds of pause actions may still take.",
+        "The budget of a rolling 24 h minus what actions took; half of it is kept for people.",
+        "When it is used up an admin can raise it, or override it once.",
+    ),
 }

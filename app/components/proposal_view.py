@@ -65,7 +65,7 @@ def body(
     return [
         _head(found, state, view),
         _said(told),
-        _nodes(found.preview),
+        nodes(found.preview.get("nodes", ())),
         _effect(found.preview),
         _course(command, actions, now_s),
         _foot(found, state, now_s, may),
@@ -91,15 +91,14 @@ def _said(told: Mapping[str, Any]) -> Any:
     return d(reasons.refusals(told.get("refusals") or (), str(told["said"])), c="pv-sec")
 
 
-def _nodes(preview: Mapping[str, Any]) -> Any:
+def nodes(told: Sequence[Mapping[str, Any]]) -> Any:
     """Touched nodes; grey above is before, blue below is after, the line is the budget."""
-    nodes = preview.get("nodes", ())
-    values = [n[at]["memory_bytes"] for n in nodes for at in ("before", "after")]
-    budgets = [n["after"]["budget_bytes"] or 0 for n in nodes]
+    values = [n[at]["memory_bytes"] for n in told for at in ("before", "after")]
+    budgets = [n["after"]["budget_bytes"] or 0 for n in told]
     scale = max([*values, *budgets, 1]) * 1.04
     heads = ("node", "before", "after", "change", "of budget", "")
     top = [s(text, c="" if i in (0, 4) else "r") for i, text in enumerate(heads)]
-    return d(d(*top, c="ba ba-h"), *[_node(n, scale) for n in nodes], c="pv-sec")
+    return d(d(*top, c="ba ba-h"), *[_node(n, scale) for n in told], c="pv-sec")
 
 
 def _node(told: Mapping[str, Any], scale: float) -> Any:

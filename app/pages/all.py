@@ -17,7 +17,9 @@ LETTERS_TAKEN = "a page's letter is taken"
 @cache
 def modules() -> tuple[ModuleType, ...]:
     found = [import_module(f"app.pages.{info.name}") for info in iter_modules(app.pages.__path__)]
-    with_page = sorted((m for m in found if hasattr(m, "PAGE")), key=lambda m: m.PAGE.order)
+    with_page = sorted(
+        (m for m in found if isinstance(getattr(m, "PAGE", None), Page)), key=lambda m: m.PAGE.order
+    )
     letters = [m.PAGE.key for m in with_page if m.PAGE.key]
     if len(letters) != len(set(letters)):
         raise RegistryError(f"{LETTERS_TAKEN}: {' '.join(letters)}")

@@ -638,7 +638,7 @@ def test_sql_and_script_strings_are_only_text(running: Console, text: str) -> No
     assert named.status_code in (200, 422)
     assert {user["name"] for user in running.get("/users")["items"]} == {"ada", "olga", "vic"}
     running.store.alerts.raised(text, text, text, running.clock())
-    page = running.signed_in().client.get("/").text
+    page = running.signed_in().client.get("/status").text
     assert "<img src=x" not in page
     assert running.get("/alerts?open=true")["items"][0]["text"] == text
 

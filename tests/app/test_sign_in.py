@@ -18,7 +18,7 @@ from tests.app.made import CHEAP, PASSWORD, Browser, Clock, Console, begin
 
 
 def test_signed_in_sees_the_status_page(console: Console) -> None:
-    page = console.signed_in("vic").client.get("/")
+    page = console.signed_in("vic").client.get("/status")
     assert page.status_code == 200
     assert "vic" in page.text
     assert "viewer" in page.text
@@ -201,7 +201,7 @@ def test_a_session_goes_on_while_its_user_is_there_but_not_for_ever(console: Con
     step_s = console.settings.idle_s * 0.9  # never idle
     while console.clock() + step_s - begun_s <= console.settings.absolute_s:
         console.clock.pause(step_s)
-        assert browser.client.get("/").status_code == 200
+        assert browser.client.get("/status").status_code == 200
     console.clock.pause(step_s)
     assert browser.client.get("/").status_code == 303
     assert browser.client.get("/api/v1/queries").status_code == 401
