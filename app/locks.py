@@ -16,7 +16,7 @@ def hold(data: Path, what: str) -> Iterator[None]:
     """Hold `<data>/<what>.lock` for the length of the block; refused while another process does."""
     path = data / f"{what}.lock"
     try:
-        data.mkdir(parents=True, exist_ok=True)
+        data.mkdir(mode=0o700, parents=True, exist_ok=True)
         file = path.open("a+")
     except OSError as error:
         raise AppError(

@@ -222,7 +222,7 @@ def _room(plan: Plan, snapshot: ClusterSnapshot, limits: Limits) -> Iterator[Ref
     arriving: Counter[int] = Counter()
     spilling: Counter[int] = Counter()
     for step in plan.steps:
-        size = _bytes_now(step, snapshot)
+        size = bytes_now(step, snapshot)
         if isinstance(step, Move):
             arriving[step.target] += size
         elif isinstance(step, Spill):
@@ -246,7 +246,7 @@ def _room(plan: Plan, snapshot: ClusterSnapshot, limits: Limits) -> Iterator[Ref
             )
 
 
-def _bytes_now(step: Step, snapshot: ClusterSnapshot) -> int:
+def bytes_now(step: Step, snapshot: ClusterSnapshot) -> int:
     """A step's bytes by this snapshot: what it was decided on may have drifted."""
     if isinstance(step, SetBudget):
         return 0
@@ -294,7 +294,7 @@ def _bounds(plan: Plan, snapshot: ClusterSnapshot, limits: Limits) -> Iterator[R
     if adapts and since < limits.cooldown_s:
         text = "the last adaptation is too recent, in seconds"
         yield Refusal(Why.COOL_DOWN, text, since, limits.cooldown_s)
-    sizes = [_bytes_now(step, snapshot) for step in plan.steps]
+    sizes = [bytes_now(step, snapshot) for step in plan.steps]
     for step, size in zip(plan.steps, sizes, strict=True):
         if size > limits.action_bytes_max:
             text = f"the {name_of(step)} is over the bytes of one action"

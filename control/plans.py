@@ -174,13 +174,27 @@ def step_from_json(raw: Mapping[str, Any]) -> Step:
     kind = KINDS.get(body.pop("do", ""))
     if kind is None:
         raise PlanError(f"no such step: {raw.get('do')!r}", hint=f"one of {', '.join(KINDS)}")
+    where = f"step {raw['do']}"
     try:
         if kind is not SetBudget:
-            body["parts"] = tuple(Part(o, tuple(g)) for o, g in body.get("parts", ()))
+            body["parts"] = tuple(_part(*part) for part in body.get("parts", ()))
         step: Step = kind(**body)
-    except TypeError as error:
-        raise PlanError(str(error), where=f"step {raw['do']}") from None
+    except (TypeError, ValueError) as error:
+        raise PlanError(str(error), where=where) from None
+    for name, value in body.items():
+        if name != "parts" and not _whole(value):
+            raise PlanError(f"{name} must be a whole number, not {value!r}", where=where)
     return step
+
+
+def _part(operator: Any, groups: Any) -> Part:
+    if not isinstance(operator, str) or not all(_whole(group) for group in groups):
+        raise TypeError("a part is an operator's name and a list of group numbers")
+    return Part(operator, tuple(groups))
+
+
+def _whole(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
 
 
 def plan_to_json(plan: Plan) -> dict[str, Any]:

@@ -218,16 +218,17 @@ def drained(snapshot: ClusterSnapshot, node: int, not_to: Sequence[int] = ()) ->
     if not targets or not len(mine):
         why = "there is no other node" if not targets else f"node {node} has no groups"
         return Refusal(Why.NO_GROUPS, why)
-    going = _spread(snapshot, mine, targets)
+    going = spread(snapshot, mine, targets)
     steps = tuple(move_of(snapshot, rows, node, target) for target, rows in going)
     size = sum(step.bytes for step in steps)
     said = Reason.of(Topic.CHOSEN, f"everything off node {node}", groups=len(mine), bytes=size)
     return Plan(steps, (said,))
 
 
-def _spread(
+def spread(
     snapshot: ClusterSnapshot, rows: Longs, targets: Sequence[int]
 ) -> list[tuple[int, Longs]]:
+    """Groups over nodes: largest first, each to the node with most room left."""
     free = snapshot.nodes.free_bytes[list(targets)].astype(np.float64)
     sizes = snapshot.groups.memory_bytes
     chosen: dict[int, list[int]] = {target: [] for target in targets}

@@ -280,6 +280,7 @@ def make(path: Path, kind: Kind) -> bool:
             connection.exec_driver_sql("INSERT INTO alembic_version VALUES (?)", (kind.version,))
         engine.dispose()
         forget_wal(path)  # of a file that was deleted without it: SQLite would read it
+        os.chmod(fresh, 0o600)  # hashes of passwords are in it
         os.replace(fresh, path)
         return True
 

@@ -165,7 +165,7 @@ def test_spill_and_clean_up(up: Up) -> None:
 
 def test_an_action_is_cancelled(up: Up) -> None:
     """Before its commit; its node is made slow, so that there is time for that."""
-    up.ctl("workload", "set", "--slow", "0=0.4")
+    up.ctl("workload", "set", "--slow", "0=3")
     made = up.json("propose", "move", "--node", "0", "--to", "3", "--groups", _some(up, 0, 5))
     command = up.api("POST", f"/proposals/{made['id']}/apply", {})["id"]
 

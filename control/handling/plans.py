@@ -42,6 +42,7 @@ DAY_S = 86_400.0
 DAILY_BYTES = 100_000_000_000
 DAILY_PAUSE_S = 600.0
 HOLD_S = 7_200.0
+DRAINS = "drains node "  # what the note of a drain's proposal begins with
 BUDGET, HOLD = "budget.daily", "hold"  # names of what is kept
 
 
@@ -107,6 +108,14 @@ def proposed(
         note=note,
     )
     ports.store.proposals.add(made)
+    if not actor.automatic:  # the loop tells of those that rules make
+        event = {
+            "proposal": made.id,
+            "query": made.query,
+            "by": str(actor),
+            "gain": preview.get("gain"),
+        }
+        ports.store.webhooks.post("proposal.made", event, now)
     return Answer(Status.ACCEPTED, "proposed", made.id, {"preview": preview})
 
 
@@ -159,7 +168,15 @@ def _applied(ports: Ports, asked: Asked, found: Proposal, snapshot: ClusterSnaps
     command = told(ports, asked, "apply", body, proposal=found.id)
     if not ports.store.proposals.settle(found.id, ProposalState.APPLIED, command=command):
         raise PlanError(f"proposal {found.id} was settled by somebody else meanwhile")
+    if found.note.startswith(DRAINS):
+        node, kept = int(found.note.removeprefix(DRAINS)), drained_nodes(ports, found.query)
+        ports.store.kept.put(f"drained:{found.query}", sorted({*kept, node}))
     return Answer(Status.ACCEPTED, "on its way to the engine", command)
+
+
+def drained_nodes(ports: Ports, query: str) -> list[int]:
+    """Nodes that were drained on purpose: rules bring nothing back to them."""
+    return list(ports.store.kept.get(f"drained:{query}") or [])
 
 
 def dismiss(ports: Ports, asked: Asked) -> Answer:
@@ -209,15 +226,11 @@ def drain(ports: Ports, asked: Asked) -> Answer:
     found = picture_of(ports, asked)
     if isinstance(found, Answer):
         return found
-    node, kept = asked.body["node"], f"drained:{asked.query}"
-    before = list(ports.store.kept.get(kept) or [])
-    plan = proposals.drained(found.snapshot, node, before)
+    node = asked.body["node"]
+    plan = proposals.drained(found.snapshot, node, drained_nodes(ports, asked.query))
     if isinstance(plan, Refusal):
         return refused(plan)
-    answer = proposed(ports, asked, plan)
-    if answer.accepted:
-        ports.store.kept.put(kept, sorted({*before, node}))
-    return answer
+    return proposed(ports, asked, plan, note=f"{DRAINS}{node}")
 
 
 def daily(ports: Ports, asked: Asked) -> Answer:
@@ -248,10 +261,11 @@ def judged(
         one = replace(plan, steps=(step,), local=False)
         for refusal in arbiter.judge(one, snapshot, others, limits).refusals:
             refusals.setdefault(str(refusal), refusal)
-    if plan.bytes > limits.daily_bytes_left:
+    size = 0 if refusals else sum(arbiter.bytes_now(step, snapshot) for step in plan.steps)
+    if size > limits.daily_bytes_left:
         text = "the plan is over what is left of the day's bytes"
-        over = Refusal(Why.DAILY_BYTES, text, plan.bytes, limits.daily_bytes_left)
-        refusals.setdefault(over.text, over)
+        over = Refusal(Why.DAILY_BYTES, text, size, limits.daily_bytes_left)
+        refusals.setdefault(str(over), over)
     for refusal in (*_pauses(ports, asked, plan, override), *_to_drained(ports, asked, plan)):
         refusals.setdefault(str(refusal), refusal)
     return Verdict(tuple(refusals.values()))
@@ -294,7 +308,7 @@ def _to_drained(ports: Ports, asked: Asked, plan: Plan) -> list[Refusal]:
     """A node that was drained on purpose gets nothing from rules."""
     if not asked.actor.automatic:
         return []
-    drained = set(ports.store.kept.get(f"drained:{asked.query}") or [])
+    drained = set(drained_nodes(ports, asked.query))
     targets = {step.target for step in plan.steps if isinstance(step, Move)}
     return [
         Refusal(Why.NODE_DRAINED, f"node {node} was drained", node)

@@ -229,6 +229,10 @@ def test_undo_and_drain(desk: Desk) -> None:
     drain = desk.ask("drain", OPERATOR, "q", node=0)
     steps = plan_from_json(desk.store.proposals.find(drain.id).plan).steps  # type: ignore[union-attr]
     assert {g for s in steps for part in s.parts for g in part.groups} == {0, 1, 2}  # type: ignore[union-attr]
+    assert desk.dispatcher.propose(
+        Plan((Move((Part("join", (3,)),), 1, 0, 2 * MB),), _chosen()), RULE, "q"
+    ).accepted, "proposed is not yet drained"
+    assert desk.ask("apply", OPERATOR, proposal=drain.id).accepted
     to_it = Plan((Move((Part("join", (3,)),), 1, 0, 2 * MB),), _chosen())
     refused = desk.dispatcher.propose(to_it, RULE, "q")
     assert {r["why"] for r in refused.refusals} == {"node_drained"}
