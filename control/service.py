@@ -59,12 +59,19 @@ class Pulse:
 
     started_s: float
     rounds: int = 0
-    trouble: str = ""
-    trouble_s: float = 0.0
-    chores: dict[str, str] = field(default_factory=dict)  # name → what went wrong last
+    wrong: dict[str, str] = field(default_factory=dict)  # what went wrong when it was last tried
+    wrong_s: float | None = None
+    chores: dict[str, str] = field(default_factory=dict)  # the same of chores, by their own threads
 
-    def wrong(self, text: str, now_s: float) -> None:
-        self.trouble, self.trouble_s = text, now_s
+    def note(self, name: str, text: str, now_s: float) -> None:
+        if not text:
+            self.wrong.pop(name, None)
+            return
+        self.wrong[name], self.wrong_s = text, now_s
+
+    @property
+    def trouble(self) -> str:
+        return "; ".join(self.wrong.values())
 
 
 class Service:
@@ -81,30 +88,21 @@ class Service:
     def beat(self) -> None:
         """Nothing that goes wrong here ends the process: it is said in the heartbeat."""
         now_s = self.clock()
-        trouble = [
-            text
-            for work in (self._rules, self._alerts, self._lessons)
-            if (text := self._tried(work, now_s))
-        ]
+        works: dict[str, tuple[float, Chore]] = {
+            "rules": (0.0, self._rules),
+            "alerts": (WATCH_S, self.watch.run_once),
+            "lessons": (LEARN_S, lambda now: learn(self.store, now)),
+        }
+        for name, (every_s, work) in works.items():
+            if self._is_due(name, every_s, now_s):
+                self.pulse.note(name, self._tried(work, now_s), now_s)
         self.pulse.rounds += 1
-        if trouble:
-            self.pulse.wrong("; ".join(trouble), now_s)
-        else:
-            self.pulse.trouble = ""
         self._tried(lambda now: self.say("running"), now_s)
 
     def _rules(self, now_s: float) -> None:
         done = self.loop.run_once(now_s)
         if done.errors:
             raise ControlError("; ".join(done.errors))
-
-    def _alerts(self, now_s: float) -> None:
-        if self._is_due("alerts", WATCH_S, now_s):
-            self.watch.run_once(now_s)
-
-    def _lessons(self, now_s: float) -> None:
-        if self._is_due("lessons", LEARN_S, now_s):
-            learn(self.store, now_s)
 
     def _is_due(self, what: str, every_s: float, now_s: float) -> bool:
         """Also when the clock was set back."""
@@ -127,7 +125,7 @@ class Service:
         """The heartbeat."""
         pulse = self.pulse
         about: dict[str, Any] = {"rounds": pulse.rounds, "trouble": pulse.trouble}
-        about["trouble_s"] = pulse.trouble_s or None
+        about["trouble_s"] = pulse.wrong_s
         about["chores"] = dict(pulse.chores)
         beat = Heartbeat("control", os.getpid(), pulse.started_s, self.clock(), state, about)
         self.store.metrics.beat(beat)
