@@ -63,6 +63,24 @@ class Actions:
         chosen = select(ACTIONS).where(*wanted).order_by(c.started_s.desc(), c.seq.desc())
         return self._made(chosen.limit(bounded(most)))
 
+    def asked(
+        self,
+        *,
+        before: str | None = None,
+        most: int = 100,
+        query: str = "",
+        state: str = "",
+        ruled: bool | None = None,
+    ) -> list[ActionRow]:
+        """What people and rules asked for, newest command first: nodes' own spills, many times as many, are not
+        even looked at, because ids sort by time and theirs begin with another letter."""
+        c = ACTIONS.c
+        wanted: list[ColumnElement[bool]] = [c.id < (before if before is not None else f"{LOCAL}-")]
+        wanted += [c.query == query] if query else []
+        wanted += [c.state == state] if state else []
+        wanted += [] if ruled is None else [c.rule != "" if ruled else c.rule == ""]
+        return self._made(select(ACTIONS).where(*wanted).order_by(c.id.desc()).limit(bounded(most)))
+
     def running(self) -> list[ActionRow]:
         going = [state.value for state in State if state not in FINAL]
         wanted = select(ACTIONS).where(ACTIONS.c.state.in_(going))

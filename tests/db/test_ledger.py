@@ -105,6 +105,19 @@ def test_an_action_keeps_what_the_engine_does_not_tell(store: Store) -> None:
     assert store.actions.find("a") == replace(whole, predicted={"bytes": 6})
 
 
+def test_what_was_asked_for_leaves_out_what_nodes_did_by_themselves(store: Store) -> None:
+    for number in range(6):
+        rule = "r" if number % 2 else ""
+        store.actions.keep([replace(action(f"01c{number}-1", S + number), rule=rule)])
+        store.actions.keep([action(f"local-{number}-0", S + number)])
+    assert [one.id for one in store.actions.asked(most=2)] == ["01c5-1", "01c4-1"]
+    assert [one.id for one in store.actions.asked(before="01c2-1")] == ["01c1-1", "01c0-1"]
+    assert [one.id for one in store.actions.asked(ruled=True)] == ["01c5-1", "01c3-1", "01c1-1"]
+    assert [one.id for one in store.actions.asked(ruled=False, most=1)] == ["01c4-1"]
+    assert store.actions.asked(query="other") == []
+    assert len(store.actions.page()) == 12
+
+
 def test_actions_page_by_when_they_began(store: Store) -> None:
     for number, at in enumerate([3, 1, 2, 2, 5]):
         store.actions.keep([action(f"a{number}", S + at, query="qr"[number % 2])])

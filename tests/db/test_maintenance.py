@@ -26,11 +26,14 @@ def wal(store: Store, name: str = "ledger.db") -> int:
 
 
 def test_nothing_is_checkpointed_but_by_a_checkpoint(store: Store) -> None:
-    for number in range(150):
+    checkpoint(store)
+    begun = about(store).ledger_bytes
+    for number in range(300):
         store.commands.add(command(f"c{number}", body={"text": "x" * 20_000}))
     assert wal(store) > 1000 * 4096, "SQLite itself would have done it after 1000 pages"
     before = about(store)
     assert before.wal_bytes >= wal(store)
+    assert before.ledger_bytes == begun
     done = checkpoint(store)
     assert [(one.name, one.done, one.tries) for one in done] == [
         ("ledger.db", True, 1),

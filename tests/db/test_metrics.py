@@ -61,13 +61,13 @@ def test_heartbeats(store: Store) -> None:
 
 @given(
     ticks=st.lists(
-        st.tuples(st.integers(0, 4000), st.integers(1, 4), st.floats(-1e6, 1e6, width=32)),
+        st.tuples(st.integers(0, 1300), st.integers(1, 4), st.floats(-1e6, 1e6, width=32)),
         min_size=1,
         max_size=12,
         unique_by=lambda tick: tick[0],
     ),
-    tidied=st.lists(st.integers(0, 6000), max_size=3),
-    since=st.integers(0, 4000),
+    tidied=st.lists(st.integers(300, 2000), max_size=3),
+    since=st.integers(0, 1300),
     length=st.integers(0, 4000),
     points=st.integers(2, 50),
 )
@@ -99,6 +99,17 @@ def test_series_are_the_same_however_often_and_early_they_are_packed(
         np.testing.assert_array_equal(found.time_s, wanted.time_s)
         for name, values in wanted.values.items():
             np.testing.assert_allclose(found.values[name], values, rtol=1e-5, atol=1e-3)
+
+
+def test_ticks_that_come_late_are_put_to_those_already_packed(store: Store) -> None:
+    store.metrics.write([sample(S + 10, value=1), sample(S + 50, value=2)])
+    assert tidy(store, S + 400, FOREVER).packed == 1
+    store.metrics.write([sample(S + 30, value=6)])
+    assert tidy(store, S + 400, FOREVER).packed == 1
+    found = store.metrics.query_series("q", S, S + 60)
+    assert (found.time_s - S).tolist() == [10, 30, 50]
+    assert found.values["lag_s"].tolist() == [1, 6, 2]
+    assert store.metrics.query_series("q", S, S + 4000, 100).values["lag_s"].tolist() == [3]
 
 
 def test_single_ticks_are_read_as_they_were(store: Store) -> None:

@@ -24,13 +24,13 @@ class Gate:
 
     def __init__(self, store: Store) -> None:
         self.store, self.open, self.inside = store, threading.Event(), threading.Event()
-        self.wrong: Callable[[], Exception] | None = None
+        self.wrong: Callable[[], Exception | None] = lambda: None
 
     def write(self, samples: Sequence[Sample]) -> None:
         self.inside.set()
         assert self.open.wait(LONG_S)
-        if self.wrong is not None:
-            raise self.wrong()
+        if error := self.wrong():
+            raise error
         self.store.metrics.write(samples)
 
 
@@ -120,7 +120,7 @@ def test_what_can_never_be_written_is_dropped_and_counted(
     found = recorder.recording
     assert (found.written, found.dropped, found.failures) == (0, 1, 1)
     assert str(error()) in found.error
-    gate.wrong = None
+    gate.wrong = lambda: None
     recorder.put(sample(S + 1))
     assert recorder.settled(LONG_S)
     assert recorder.recording == Recording(written=1, dropped=1, failures=1)
@@ -137,3 +137,23 @@ def test_close_gives_up_on_a_store_that_fails(store: Store) -> None:
     recorder.close(LONG_S)
     assert not recorder.alive
     assert recorder.recording.dropped == 40
+
+
+def test_what_is_tried_again_stays_in_order(store: Store) -> None:
+    """The first goes well, the three after it fail together and are tried again."""
+    gate = Gate(store)
+    recorder = Recorder(gate, retry_s=0.01)
+    recorder.put(sample(S))
+    assert gate.inside.wait(LONG_S)
+    for number in range(1, 4):
+        recorder.put(sample(S + number))
+    outcomes = iter([None, StoreError("locked")])
+    gate.wrong = lambda: next(outcomes, None)
+    gate.open.set()
+    assert recorder.settled(LONG_S)
+    assert recorder.recording == Recording(written=4, failures=1)
+    recorder.close()
+    newest = store.metrics.newest("q")
+    assert newest is not None
+    assert newest.time_s == S + 3
+    assert times(store) == [0, 1, 2, 3]
