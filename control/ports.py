@@ -102,6 +102,8 @@ class Actions(Protocol):
     def find(self, id: str) -> ActionRow | None: ...
     def page(self, *, before: str | None = None, most: int = 100, query: str = "",
              state: str = "", since_s: float = 0.0) -> list[ActionRow]: ...  # newest first  # fmt: skip
+    def asked(self, *, before: str | None = None, most: int = 100, query: str = "", state: str = "",
+              ruled: bool | None = None) -> list[ActionRow]: ...  # without nodes' own spills  # fmt: skip
     def running(self) -> list[ActionRow]: ...
     def since(self, since_s: float) -> list[ActionRow]: ...  # ended or begun after; oldest first
     def unlearned(self, most: int = 100) -> list[ActionRow]: ...  # done, has both, not yet learned
