@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import secrets
 from dataclasses import dataclass
 from urllib.parse import quote, urlsplit
 
-from flask import Flask, Response, g, redirect, request
+from flask import Flask, Request, Response, g, redirect, request
+from flask_login import LoginManager, UserMixin, current_user
 
 from app import tokens
 from app.parts import SAFE_METHODS, Need, Parts, parts_of
@@ -16,14 +18,17 @@ SUBJECT_MAX = 200
 CLIENT_HEADER = "X-Spillway-Client"  # ctl says so; it changes only what the audit shows
 
 
-@dataclass(frozen=True, slots=True)
-class Who:
-    """Who asks: by a session or by a token."""
+@dataclass(frozen=True)
+class Who(UserMixin):  # type: ignore[misc]
+    """Who asks: by a session or by a token. What flask-login calls the user."""
 
     actor: Actor
     user: User
     session: Session | None = None
     token: str = ""  # its id
+
+    def get_id(self) -> str:
+        return self.user.name
 
 
 def who() -> Who:
@@ -49,11 +54,21 @@ def local_path(wanted: str) -> str:
 
 
 def guard(app: Flask) -> None:
-    """Put it before everything else, also before what is added to the app later."""
+    """Put it before everything else, also before what is added to the app later. Who asks is loaded anew for every
+    request, from the store: flask-login's own cookies are not used, and mean nothing here."""
 
     def before() -> Response | None:
         return _check(parts_of(app))
 
+    def load(_: Request) -> Who | None:
+        need: Need | None = g.get("need")
+        return identify(parts_of(app), need, g.now_s) if need is not None else None
+
+    manager = LoginManager()
+    manager.session_protection = None
+    manager.request_loader(load)
+    app.secret_key = secrets.token_bytes(32)
+    manager.init_app(app)
     app.before_request_funcs.setdefault(None, []).insert(0, before)
 
 
@@ -68,9 +83,10 @@ def _check(parts: Parts) -> Response | None:
     g.now_s = parts.clock()
     if need.role is None:
         return None
-    found = identify(parts, need, g.now_s)
-    if found is None:
+    g.need = need
+    if not current_user.is_authenticated:
         return _signed_out()
+    found: Who = current_user._get_current_object()
     if found.session is not None:
         _same_site(parts, found.session)
     if not found.actor.role.covers(need.role):

@@ -91,6 +91,14 @@ def test_without_session_or_token_nothing_is_served(console: Console) -> None:
         assert answer.status_code == expected, (method, path)
 
 
+def test_cookies_of_flask_login_and_flask_mean_nothing(console: Console) -> None:
+    for name in ("remember_token", "session"):
+        client = console.app.test_client()
+        client.set_cookie(name, f"ann|{'0' * 128}")
+        answer = client.get("/api/v1/queries")
+        assert answer.status_code == 401, answer.get_data(as_text=True)
+
+
 def test_an_invalid_token_is_refused_even_beside_a_good_session(console: Console) -> None:
     browser = console.signed_in()
     for sent in ("Bearer spw_wrong", "Bearer ", "Basic YTpi", "spw_x", "Bearer spw_a b"):
