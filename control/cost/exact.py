@@ -26,6 +26,8 @@ from control.errors import PlanError
 from control.plans import Cleanup, Move, SetBudget, Spill, Step, nodes_of, pairs_of
 from control.snapshot import ClusterSnapshot, Longs, node_sums
 
+SLICES = 30  # of a node, operator and step: fewer than the search's, as these are drawn many times
+
 
 @dataclass(frozen=True, slots=True)
 class Direct:
@@ -80,7 +82,7 @@ def exact(outlook: Outlook, steps: Sequence[Step]) -> Exact:
     for number, some in enumerate(rows):
         mark[some] = number
     mine = np.flatnonzero(np.isin(snapshot.groups.owner, real))
-    slices, _, which = gathered(snapshot, outlook.horizon.seconds, mine, mark)
+    slices, _, which = gathered(snapshot, outlook.horizon.seconds, mine, mark, SLICES)
     before = _picture(outlook, slices, real, ())
     after = _picture(outlook, _after(outlook, steps, rows, slices, which), real, steps)
     fixed, saved = sum(d.fixed_row_s for d in direct), sum(d.saved_row_s for d in direct)

@@ -109,6 +109,7 @@ def gathered(
     horizon_s: float,
     rows: Longs | None = None,
     mark: Longs | None = None,
+    most: int = SLICES_MAX,
 ) -> tuple[Slices, Bools, Longs]:
     """Groups as slices, which of them may move, and their mark: groups of unlike marks share no slice.
     Without `rows` all groups, without `mark` all alike (-1)."""
@@ -120,7 +121,7 @@ def gathered(
     kind = kind * (int(marks.max(initial=-1)) + 2) + marks + 1
     order = some[np.lexsort((victims.decayed_productivity(snapshot)[some], kind[some]))]
     rank, among = _ranks(kind[order])
-    bucket = kind[order] * SLICES_MAX + rank * SLICES_MAX // among if len(order) else kind[order]
+    bucket = kind[order] * most + rank * most // among if len(order) else kind[order]
     fresh = np.r_[True, bucket[1:] != bucket[:-1]] if len(order) else np.zeros(0, dtype=np.bool_)
     number = np.cumsum(fresh) - 1
     head = order[fresh]
