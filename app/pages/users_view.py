@@ -1,0 +1,142 @@
+"""How Users looks: the list with a role for each, one's tokens, a new token that is shown once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from dash import dcc, html
+from dash.development.base_component import Component
+
+from app.components import states
+from app.components.kit import button, chip, d, dmc, icon, s, table
+from app.components.units import duration, moment
+from control.people import Role, Token, User
+
+MAY = {
+    Role.VIEWER: "reads everything but users, settings and audit",
+    Role.OPERATOR: "also spills, cleans up, moves, drains, pauses, holds, turns demo knobs, edits rules that propose",
+    Role.ADMIN: "also registers queries, sets rules to auto, sets budgets, manages users",
+}
+
+
+def roles() -> list[Component]:
+    return [d(s(role.value, c="b"), s(f" {text}"), c="k") for role, text in MAY.items()]
+
+
+def users(found: Sequence[User], me: str, zone_min: int, now_s: float) -> Component:
+    heads = [
+        ("user", ""),
+        ("role", ""),
+        ("state", ""),
+        ("added", "r"),
+        ("last signed in", "r"),
+        ("", "r"),
+    ]
+    rows = [
+        _user(one, one.name == me, zone_min, now_s) for one in sorted(found, key=lambda u: u.name)
+    ]
+    return d(table(heads, rows), c="scroll-x")
+
+
+def _user(user: User, is_me: bool, zone_min: int, now_s: float) -> list[Any]:
+    label: Any = {"aria-label": f"Role of {user.name}"}
+    choice = dmc.Select(
+        id={"type": "users-role", "name": user.name}, data=[r.value for r in Role], value=user.role.value,
+        size="xs", className="ctl us-r", allowDeselect=False, rightSection=icon("chevron-down"), **label,
+    )  # fmt: skip
+    state = chip("disabled", "mode-off", "ban") if user.disabled else s("can sign in", c="dim")
+    return [
+        s(s(user.name, c="b"), s(" you", c="k") if is_me else None, c="nowrap"),
+        choice,
+        state,
+        s(moment(user.created_s, zone_min)[:10], c="num nowrap"),
+        _ago(user.seen_s, now_s, zone_min, "never"),
+        d(*_buttons(user), c="td-b"),
+    ]
+
+
+def _buttons(user: User) -> list[Component]:
+    kind, word = ("user.enable", "Enable") if user.disabled else ("user.disable", "Disable")
+    return [
+        _button("user.unlock", "Unlock", user.name, "Forget wrong passwords"),
+        _button(kind, word, user.name, None),
+    ]
+
+
+def _button(kind: str, word: str, name: str, title: str | None) -> Component:
+    at = {"type": "users-do", "kind": kind, "name": name}
+    return button(word, id=at, title=title, aria_label=f"{word} {name}")
+
+
+def _ago(time_s: float | None, now_s: float, zone_min: int, never: str) -> Component:
+    if time_s is None:
+        return s(never, c="dim")
+    return s(
+        f"{duration(max(0.0, now_s - time_s))} ago", c="num nowrap", title=moment(time_s, zone_min)
+    )
+
+
+def tokens(found: Sequence[Token], zone_min: int, now_s: float) -> Component:
+    """Those that are good first; what is over stays for a look back."""
+    if not found:
+        return states.empty("You have no token", "Make one for a script or for ctl.", "fingerprint")
+    heads = [
+        ("token", ""),
+        ("may do at most", ""),
+        ("made", "r"),
+        ("last used", "r"),
+        ("good until", "r"),
+        ("", "r"),
+    ]
+    known = sorted(found, key=lambda t: (not good(t, now_s), -t.created_s))
+    return d(table(heads, [_token(one, zone_min, now_s) for one in known]), c="scroll-x")
+
+
+def good(token: Token, now_s: float) -> bool:
+    return token.revoked_s is None and (token.expires_s is None or token.expires_s > now_s)
+
+
+def _token(token: Token, zone_min: int, now_s: float) -> list[Any]:
+    if token.revoked_s is not None:
+        until: Any = chip("revoked", "mode-off", "ban")
+    elif token.expires_s is None:
+        until = s("for good", c="dim")
+    elif token.expires_s <= now_s:
+        until = chip("expired", "mode-off", "clock")
+    else:
+        until = s(
+            moment(token.expires_s, zone_min)[:10],
+            c="num nowrap",
+            title=f"in {duration(token.expires_s - now_s)}",
+        )
+    at = {"type": "users-revoke", "token": token.id}
+    revoke = (
+        button("Revoke", id=at, aria_label=f"Revoke {token.name}") if good(token, now_s) else None
+    )
+    return [
+        s(token.name, c="b"),
+        token.scope.value,
+        s(moment(token.created_s, zone_min)[:10], c="num nowrap"),
+        _ago(token.used_s, now_s, zone_min, "never"),
+        until,
+        d(revoke, c="td-b"),
+    ]
+
+
+def made(plain: str) -> Component:
+    """The only time that it is seen."""
+    copy: Any = {"aria-label": "Copy the token"}
+    return d(
+        d(icon("check"), s("Copy it now: it is shown this once and kept only as a hash."), c="ck"),
+        d(
+            html.Code(plain, className="us-token mono"),
+            dcc.Clipboard(content=plain, className="us-copy", **copy),
+            c="us-made",
+        ),
+        d(
+            s("For ctl and curl: ", c="k"),
+            html.Code("Authorization: Bearer …", className="mono"),
+            c="k",
+        ),
+    )
