@@ -195,18 +195,21 @@ def test_rules_propose_then_act_and_are_held(up: Up, tmp_path: Path) -> None:
     seen = until(lambda: "hold" in blockers(up), 20)
     assert seen
     up.ctl("release")
-    done = until(
-        lambda: [
-            a for a in up.json("actions")["items"] if a["rule"] == "even" and a["state"] == "done"
-        ],
-        60,
-        "an action of the rule",
-    )
+    try:
+        done = until(lambda: acted(up), 60, "an action of the rule")
+    except AssertionError as error:
+        raise AssertionError(f"{error}\n{up.ctl('rule', 'log', 'even').stdout}") from None
     assert done[0]["by"] == "rule even (admin)"
     assert up.json("rule", "log", "even")["items"]
     found = up.json("backtest", "even", "--last", "10m")
     assert found["snapshots"] >= 1
     up.ctl("rule", "mode", "even", "off")
+
+
+def acted(up: Up) -> list[dict[str, Any]]:
+    """What the rule has done."""
+    found = up.json("actions")["items"]
+    return [a for a in found if a["rule"] == "even" and a["state"] == "done"]
 
 
 def blockers(up: Up) -> set[str]:
