@@ -39,6 +39,7 @@ from control.plans import (
 from control.policies.local_spill import LocalSpill
 from control.ports import Store
 from control.rules import Mode, Rule
+from control.simulate.course import Course
 from control.simulate.replay import Replay, alike
 from control.snapshot import ClusterSnapshot
 
@@ -89,6 +90,7 @@ class Tally:
     daily_bytes_max: int = 0
     daily_pause_s_max: float = 0.0
     waits_row_s: float = 0.0  # of results whose groups were on their way
+    course: Course = field(default_factory=Course)
 
 
 class _Run:
@@ -114,6 +116,7 @@ class _Run:
             until = min(self._next(self.real.now_s), after.time_s)
             self.real.advance(until)
             self.idle.advance(until)
+            self.tally.course.note(self.real, self.idle)
             self._decide()
             self._happen()
             self._finish()
@@ -164,6 +167,7 @@ class _Run:
         if not lock.free:
             self.tally.evaluated["blocked"] += 1
             self.tally.blocked.update(blocker.why.value for blocker in lock.blockers)
+            self.tally.course.was_held(now_s, max(STEP_S, self.rule.schedule.every_s or 0.0))
             return
         limits = Limits(
             receiver_fill_max=ON_REQUEST.receiver_fill_max,
@@ -279,6 +283,7 @@ def through(
             continue  # a clock that was set back
         if broken or (last and snapshot.time_s - last.time_s > GAP_MAX_S):
             run = _Run(rule, snapshot, setting, tally)
+            tally.course.broken()
             worlds.append((run.real, run.idle))
         elif run is not None:
             run.on_to(snapshot)
@@ -317,6 +322,7 @@ def told(rule: Rule, tally: Tally, worlds: Sequence[tuple[Replay, Replay]]) -> d
             "daily_pause_s_max": tally.daily_pause_s_max,
         },
         "benefit": _benefit(tally, worlds),
+        "course": tally.course.told(),
     }
 
 

@@ -83,7 +83,8 @@ class Replay:
             self.round_in, self.round_out = self.round_in + rows_in, self.round_out + made * seconds
             self.delay_row_s += float(self.owed.sum()) * seconds
         self.now_s = until_s
-        self.share_max = max(self.share_max, float(self.shares().max(initial=0.0)))
+        self.seen = self.shares()
+        self.share_max = max(self.share_max, float(self.seen.max(initial=0.0)))
         self._overflow()
 
     def _grow(self, grown: Doubles) -> None:
