@@ -206,7 +206,9 @@ def _count(count: int, more: bool, wanted: Wanted, seen: Seen) -> str:
     what = f"{count}{'+' if more else ''} of {seen.name}" if seen.name else "no query"
     if wanted.before:
         what += ", older ones"
-    return what if wanted.everything else f"{what}, filtered"
+    if wanted.by not in ("nodes", "every"):
+        what += "; nodes' own spills are left out"
+    return what if wanted.everything else f"{what}; filtered"
 
 
 def _waiting(seen: Seen) -> list[tuple[str, str, str, float]]:
@@ -265,7 +267,7 @@ def _proposal(row: Proposal, seen: Seen) -> Component:
     chance = row.preview.get("whole", {}).get("chance")
     sure = f" · {round(100 * chance)} % sure it gains" if isinstance(chance, int | float) else ""
     return d(
-        d(said_plan(row.plan), c="ac-pr-t"),
+        html.Div(said_plan(row.plan), className="ac-pr-t"),
         d(f"{by}, {ago} ago · lapses in {left}{sure}", c="k"),
         d(
             button("Preview", "", "eye", id={"type": "actions-proposal", "id": row.id}),

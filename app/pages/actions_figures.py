@@ -209,24 +209,34 @@ def effect(row: ActionRow, nodes: Series, query: Series, now_s: float, ink: Ink)
     width = (1 - gap * (len(panels) - 1)) / len(panels)
     for at, (name, top, traces) in enumerate(panels):
         left = at * (width + gap)
-        _panel(figure_, at + 1, (left, left + width), (since_s, until_s), name, top, traces, ink)
+        _panel(
+            figure_,
+            at + 1,
+            (left, left + width),
+            (since_s, until_s),
+            name,
+            top,
+            traces,
+            row.started_s,
+            ink,
+        )
         figure_["layout"]["shapes"].append(_span(at + 1, row, ended_s, ink))
     return figure_
 
 
 def _panel(
     figure_: dict[str, Any], number: int, domain: tuple[float, float], span: tuple[float, float],
-    title: str, top: tuple[float, float], traces: list[dict[str, Any]], ink: Ink,
+    title: str, top: tuple[float, float], traces: list[dict[str, Any]], began_s: float, ink: Ink,
 ) -> None:  # fmt: skip
     key = "" if number == 1 else str(number)
     start_s = next(iter(span))
     for trace in traces:
         trace["x"] = [None if x is None else x - start_s for x in trace["x"]]
         figure_["data"].append({**trace, "xaxis": f"x{key}", "yaxis": f"y{key}"})
-    ticks, texts = _minutes(span)
+    ticks, texts = _ticks(span, began_s)
     figure_["layout"][f"xaxis{key}"] = charts.axis(
         ink, domain=list(domain), range=[0, span[1] - start_s], showgrid=False, tickvals=ticks,
-        ticktext=texts, anchor=f"y{key}",
+        ticktext=texts, tickangle=0, anchor=f"y{key}",
     )  # fmt: skip
     low, high = top
     figure_["layout"][f"yaxis{key}"] = charts.axis(
@@ -238,12 +248,21 @@ def _panel(
     )  # fmt: skip
 
 
-def _minutes(span: tuple[float, float]) -> tuple[list[float], list[str]]:
-    """Ticks counted from the left edge; few, so that three charts fit beside each other."""
+def _ticks(span: tuple[float, float], began_s: float) -> tuple[list[float], list[str]]:
+    """Counted from where the action began; few, so that three charts fit beside each other."""
     length = span[1] - span[0]
     step = next((x for x in charts.STEPS_S if length / x <= 4), charts.STEPS_S[-1])
-    values = [float(n) for n in range(0, int(length) + 1, int(step))]
-    return values, [duration(v) if v else "0" for v in values]
+    first = -int((began_s - span[0]) // step)
+    counts = range(first, int((span[1] - began_s) // step) + 1)
+    values = [began_s - span[0] + n * step for n in counts]
+    return values, [_from_start(n * step) for n in counts]
+
+
+def _from_start(seconds: float) -> str:
+    if not seconds:
+        return "start"
+    text = f"{abs(seconds) / 60:g} min" if abs(seconds) >= 60 else f"{abs(seconds):g} s"
+    return f"{'+' if seconds > 0 else MINUS}{text}"
 
 
 def _span(number: int, row: ActionRow, ended_s: float, ink: Ink) -> dict[str, Any]:

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from app.components.steps import VERBS, groups_in
-from app.components.units import NONE, clock, duration, moment, node_name, percent, said_size
+from app.components.units import NONE, clock, moment, node_name, percent, said_size
 from app.pages.actions_drawer import LOCAL, said_by
+from app.pages.actions_steps import brief
 from control.actions import FINAL, State
 from control.ledger import ActionRow
 from control.ports import Actions
@@ -25,11 +26,12 @@ STATES = (
     *(state.value for state in (State.DONE, State.FAILED, State.CANCELLED, State.REJECTED)),
 )
 KINDS = (ALL, "move", "spill", "cleanup", "budget")
-BY: Mapping[str, str] = {
-    ALL: "All",
+BY: Mapping[str, str] = {  # what nodes spill by themselves comes many times as often
+    ALL: "People and rules",
     "people": "People",
     "rules": "Rules",
     "nodes": "Nodes themselves",
+    "every": "Everybody",
 }
 Page = Callable[[str | None, int], Sequence[ActionRow]]
 
@@ -149,6 +151,6 @@ def line(row: ActionRow, now_s: float, zone_min: int) -> dict[str, Any]:
         "tone": "held" if not over else row.state,
         "who": said_by(row),
         "at": clock(row.started_s, zone_min) if recent else moment(row.started_s, zone_min),
-        "took": duration(took_s) if took_s > 0 else "in its tick",
+        "took": brief(took_s) if took_s > 0 else "in its tick",
         "note": str(row.body.get("note") or ""),
     }

@@ -194,6 +194,11 @@ def ticks(axis: Axis) -> list[tuple[float, str, str]]:
     return found
 
 
+def brief(seconds: float | None) -> str:
+    """Of a step: what is nearly nothing says so."""
+    return "< 0.01 s" if seconds is not None and seconds < 0.005 else duration(seconds)
+
+
 def _short(seconds: float) -> str:
     if seconds == 0:
         return "0 s"
@@ -224,7 +229,7 @@ def _row(
         inside.append(_label(bar, who))
     size = said_size(bar.bytes) if bar.bytes else NONE
     name = s(bar.name, c="ac-nm clip", title=bar.name)
-    return _cells(number, name, inside, s(duration(bar.seconds), c="r"), s(size, c="r"))
+    return _cells(number, name, inside, s(brief(bar.seconds), c="r"), s(size, c="r"))
 
 
 def _label(bar: Bar, who: str) -> Component:

@@ -202,7 +202,7 @@ def _past(found: Sequence[Alert], seen: Seen) -> Any:
     rows = [
         [
             s(advice(a.kind).name, c="nowrap"), s(a.subject, c="nowrap"), s(a.text, c="dim"),
-            s(moment(a.since_s, seen.view.zone_min), c="num nowrap"),
+            s(moment(a.since_s, seen.view.zone_min), c="nowrap"),
             s(duration((a.until_s or a.since_s) - a.since_s), c="num nowrap"), a.acknowledged_by or s("nobody", c="dim"),
         ]
         for a in found

@@ -145,7 +145,7 @@ def _row(line: AuditLine, seen: Seen) -> list[Any]:
     tone, ic = TONES.get(line.outcome, ("", "info"))
     ago = f"{duration(seen.now_s - line.time_s)} ago"
     return [
-        s(moment(line.time_s, seen.view.zone_min), c="num nowrap", title=ago),
+        s(moment(line.time_s, seen.view.zone_min), c="nowrap", title=ago),
         s(line.user, c="b nowrap"),
         s(f"{line.source}" + (f" {line.address}" if line.address else ""), c="dim nowrap"),
         s(line.what, c="nowrap", title=KINDS[line.what].help if line.what in KINDS else None),

@@ -135,7 +135,8 @@ def _refresh(_: int, raw_view: Any, at: Any) -> list[Any]:
     told: dict[str, Any] = {}
     full = feed().full_in(seen.sample) if seen.sample else ()
     menu = feed().menu(seen.sample) if seen.sample and not seen.stale else ()
-    said = headline(seen, full, feed().running(seen.name), menu)
+    locks = feed().interlocks(seen.name)
+    said = headline(seen, full, feed().running(seen.name), menu or ())
     output, memory, memory_style, strip = _drawn(seen, full, before, told)
     return [
         *_if_new(
@@ -147,7 +148,7 @@ def _refresh(_: int, raw_view: Any, at: Any) -> list[Any]:
         memory,
         memory_style,
         *_menu(seen, menu, told, before),
-        *_if_new("locks", told, before, _locks_shown(seen), lambda: (_locks(seen),)),
+        *_if_new("locks", told, before, _locks_shown(seen, locks), lambda: _locks(seen, locks)),
         *_if_new("alerts", told, before, _alerts_shown(seen), lambda: (_alerts(seen),)),
         told,
     ]
@@ -181,7 +182,7 @@ def _figures(seen: Seen) -> list[Any]:
     lag = figures.get("lag_s")
     told = (
         duration(lag).rpartition(" ")[::2] if lag is not None and lag == lag else (NONE, ""),
-        rate(figures.get("rows_out_per_s")),
+        rate(feed().recent(seen.name, "rows_out_per_s")),
         size(figures.get("memory_bytes")),
         size(figures.get("disk_bytes")),
         prefixed(owed),
@@ -200,18 +201,19 @@ def _drawn(
             )
         ]
         return blank(output_chart.HEIGHT), blank(40), no_update, none
-    found, now_s = feed(), seen.now_s
-    series = live.complete(
-        found.query_series(seen.name, seen.view.range_s, output_chart.POINTS), now_s
-    )
-    nodes = live.complete(
-        found.node_series(seen.name, seen.view.range_s, memory_chart.POINTS), now_s
-    )
+    found = feed()
+    series = _ready(found.query_series(seen.name, seen.view.range_s, output_chart.POINTS), seen)
+    nodes = _ready(found.node_series(seen.name, seen.view.range_s, memory_chart.POINTS), seen)
     cards = node_card.cards_of(seen.sample, full)
     rows = found.actions(seen.name, seen.view.range_s)
     output = _output(seen, series, rows, before, told)
     memory, style = _memory(memory_chart.picture(seen, nodes, cards), before, told)
     return output, memory, style, node_card.strip(seen, cards, nodes)
+
+
+def _ready(series: Series, seen: Seen) -> Series:
+    """Without what can still change, and with its gaps."""
+    return live.with_gaps(live.complete(series, seen.now_s))
 
 
 def _look(seen: Seen) -> str:
@@ -251,9 +253,15 @@ def _memory(
 
 
 def _menu(
-    seen: Seen, menu: Sequence[Mapping[str, Any]], told: dict[str, Any], before: Mapping[str, Any]
+    seen: Seen,
+    menu: Sequence[Mapping[str, Any]] | None,
+    told: dict[str, Any],
+    before: Mapping[str, Any],
 ) -> Any:
     """Rows, the line beside the title, and the steps behind the buttons."""
+
+    if menu is None:  # it is being worked out
+        return [no_update] * WIDTHS["menu"]
 
     def made() -> tuple[Any, ...]:
         if seen.stale:
@@ -288,13 +296,15 @@ def _works(ic: str, name: str, text: str) -> Component:
     return d(icon(ic), d(s(name, c="b"), d(text, c="w-t")), c="w-row")
 
 
-def _locks_shown(seen: Seen) -> Any:
+def _locks_shown(seen: Seen, locks: Any) -> Any:
     """Times in whole seconds: otherwise every look would differ."""
-    return round(seen.now_s), seen.name, len(feed().interlocks(seen.name)), seen.view.zone_min
+    return round(seen.now_s), seen.name, locks is None, seen.view.zone_min
 
 
-def _locks(seen: Seen) -> Any:
-    return locks_view.interlocks(feed().interlocks(seen.name), seen.now_s, seen.view.zone_min)
+def _locks(seen: Seen, locks: Any) -> list[Any]:
+    if locks is None:
+        return [no_update]
+    return [locks_view.interlocks(locks, seen.now_s, seen.view.zone_min)]
 
 
 def _alerts_shown(seen: Seen) -> Any:

@@ -127,8 +127,8 @@ def operator_of(snapshot: ClusterSnapshot, name: str) -> int:
 def rows_of(snapshot: ClusterSnapshot, operator: int) -> Longs:
     """An operator's rows in the order of their groups' numbers."""
     mine = np.flatnonzero(snapshot.groups.operator == operator)
-    ordered: Longs = mine[np.argsort(snapshot.groups.group[mine], kind="stable")]
-    return ordered
+    order = np.argsort(snapshot.groups.group[mine], kind="stable")
+    return np.asarray(mine[order], dtype=np.int64)
 
 
 def picture(
@@ -175,12 +175,13 @@ def matching_or_all(text: str, snapshot: ClusterSnapshot, found: Figures) -> tup
 
 def _flags(snapshot: ClusterSnapshot, rows: Longs, keep: Bools) -> npt.NDArray[np.int64]:
     groups = snapshot.groups
-    return (
+    flags = (
         MEMORY * (groups.memory_bytes[rows] > 0)
         + DISK * groups.spilled[rows]
         + FLIGHT * groups.in_flight[rows]
         + MATCH * keep[rows]
-    ).astype(np.int64)
+    )
+    return np.asarray(flags, dtype=np.int64)
 
 
 def _ids(numbers: Longs) -> list[int] | None:

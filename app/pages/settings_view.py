@@ -14,7 +14,18 @@ from dash.development.base_component import Component
 
 from app.components import states
 from app.components.kit import button, chip, d, icon, s, table
-from app.components.units import NONE, clock, duration, figure, moment, percent, said_size, signed
+from app.components.units import (
+    NONE,
+    clock,
+    counted,
+    duration,
+    figure,
+    moment,
+    percent,
+    said,
+    said_size,
+    signed,
+)
 from app.health import Alive
 from control.cost.coefficients import Coefficients
 from control.cost.recalibrate import Estimate
@@ -33,6 +44,15 @@ WORDS: Mapping[str, tuple[str, float, str]] = {
     "transfer_s_per_byte": ("copying for a move", 1e9, "CPU s/GB"),
     "bandwidth_bytes_per_s": ("speed of a copy", 1e-6, "MB/s"),
     "tick_s": ("length of a tick", 1.0, "s"),
+}
+FIGURES: Mapping[str, str] = {
+    "spill_cpu_s": "writing, CPU s",
+    "move_cpu_s": "copying, CPU s",
+    "cleanup_read_cpu_s": "reading, CPU s",
+    "cleanup_join_cpu_s": "joining, CPU s",
+    "cleanup_rows": "results owed",
+    "move_bandwidth": "copy, B/s",
+    "tick_s": "tick, s",
 }
 BYTES = frozenset({"segment_bytes_max", "hold_bytes_max"})
 
@@ -87,7 +107,7 @@ def about(
     found: Mapping[str, Any], processes: Sequence[Alive], beats: Sequence[Heartbeat], now_s: float
 ) -> Component:
     started = {beat.process: beat for beat in beats}
-    runs = [d(_process(one, started.get(one.process), now_s)) for one in processes]
+    runs = [d(*_process(one, started.get(one.process), now_s)) for one in processes]
     sqlite_ = [s(found["sqlite"], c="num")]
     if not found["sqlite_fixed"]:
         sqlite_.append(
@@ -129,7 +149,7 @@ def settings(found: Mapping[str, Any]) -> Component:
         return states.empty(
             "No setting is known", "The console was started without its table.", "settings"
         )
-    heads = [("setting", ""), ("value", ""), ("default", ""), ("environment", "")]
+    heads = [("setting", ""), ("value", ""), ("default", "")]
     rows = [_setting(name, told) for name, told in found.items()]
     return d(table(heads, rows, "wrap top se-t"), c="scroll-x")
 
@@ -137,12 +157,15 @@ def settings(found: Mapping[str, Any]) -> Component:
 def _setting(name: str, told: Any) -> list[Any]:
     row: Mapping[str, Any] = told if isinstance(told, Mapping) else {"value": told}
     value, default = _written(name, row.get("value")), row.get("default")
+    variable = str(row.get("variable", f"SPILLWAY_{name.upper()}"))
     changed = bool(row.get("changed"))
     return [
-        d(s(name, c="mono b"), d(str(row.get("help", "")), c="k")),
+        d(
+            d(s(name, c="mono b"), s(variable, c="mono dim se-v")),
+            d(str(row.get("help", "")), c="k"),
+        ),
         s(value, c="mono b" if changed else "mono"),
         s(_empty(default), c="mono dim") if default is not None else NONE,
-        s(str(row.get("variable", f"SPILLWAY_{name.upper()}")), c="mono dim"),
     ]
 
 
@@ -186,7 +209,7 @@ def _coefficient(name: str, one: Estimate) -> list[Any]:
         s(figure(base * factor), c="dim n"),
         signed(percent(abs(change)), change) if learned else s(NONE, c="dim"),
         s(percent(one.spread), c="" if learned else "dim"),
-        f"{one.count} actions" if learned else s("a guess yet", c="dim"),
+        counted(one.count, "action") if learned else s("a guess yet", c="dim"),
     ]
 
 
@@ -205,7 +228,7 @@ def lines(found: Sequence[Learned], zone_min: int) -> Component:
         ("predicted", "r"),
         ("actual", "r"),
         ("error", "r"),
-        ("coefficient", "r"),
+        ("made it", "r"),
     ]
     return d(table(heads, [_line(one, zone_min) for one in found]), c="scroll-x")
 
@@ -213,14 +236,20 @@ def lines(found: Sequence[Learned], zone_min: int) -> Component:
 def _line(one: Learned, zone_min: int) -> list[Any]:
     error = one.actual / one.predicted - 1 if one.predicted else 0.0
     _, factor, _ = WORDS.get(one.coefficient, ("", 1.0, ""))
+    tail = one.action[-8:]
     return [
         s(clock(one.time_s, zone_min), c="num dim"),
-        dcc.Link(one.action, href=f"/actions?action={one.action}", className="text-link nowrap"),
-        one.figure.replace("_", " "),
-        figure(one.predicted),
-        s(figure(one.actual), c="b"),
+        dcc.Link(
+            f"…{tail}",
+            href=f"/actions?action={one.action}",
+            className="text-link nowrap",
+            title=one.action,
+        ),
+        s(FIGURES.get(one.figure, one.figure.replace("_", " ")), c="nowrap"),
+        said(one.predicted),
+        s(said(one.actual), c="b"),
         signed(percent(abs(error)), error),
-        s(f"{figure(one.before * factor)} → {figure(one.after * factor)}", c="nowrap"),
+        f"{figure(one.before * factor)} → {figure(one.after * factor)}",
     ]
 
 
@@ -238,7 +267,7 @@ def hooks(found: Sequence[Webhook], zone_min: int) -> Component:
             s(hook.url, c="mono se-u"),
             s(", ".join(hook.events), c="dim"),
             hook.user,
-            s(moment(hook.created_s, zone_min)[:10], c="num nowrap"),
+            s(moment(hook.created_s, zone_min)[:10], c="nowrap"),
             d(
                 button(
                     "Drop",

@@ -61,11 +61,11 @@ def _add() -> Component:
         dmc.PasswordInput(id="users-password", label="Password", size="xs", className="field", autoComplete="new-password",
                           description=f"At least {PASSWORD_LENGTH_MIN} characters."),
         dmc.PasswordInput(id="users-again", label="The same again", size="xs", className="field", autoComplete="new-password",
-                          description="So that a slip is seen."),
+                          ),
         c="form-row us-add",
     )  # fmt: skip
     own = d(confirm.field_of("users-own"), id="users-own-box", style={"display": "none"})
-    form = d(fields, d(shown.roles(), c="us-roles"), own, d(id="users-add-said", c="form-said", role="alert"),
+    form = d(fields, d(*shown.roles(), c="us-roles"), own, d(id="users-add-said", c="form-said", role="alert"),
              d(button("Add the user", "primary", "plus", id="users-add"), c="form-b"), c="form")  # fmt: skip
     return d(panel("Add a user", form), id="users-add-box")
 

@@ -50,7 +50,7 @@ def _user(user: User, is_me: bool, zone_min: int, now_s: float) -> list[Any]:
         s(s(user.name, c="b"), s(" you", c="k") if is_me else None, c="nowrap"),
         choice,
         state,
-        s(moment(user.created_s, zone_min)[:10], c="num nowrap"),
+        s(moment(user.created_s, zone_min)[:10], c="nowrap"),
         _ago(user.seen_s, now_s, zone_min, "never"),
         d(*_buttons(user), c="td-b"),
     ]
@@ -107,7 +107,7 @@ def _token(token: Token, zone_min: int, now_s: float) -> list[Any]:
     else:
         until = s(
             moment(token.expires_s, zone_min)[:10],
-            c="num nowrap",
+            c="nowrap",
             title=f"in {duration(token.expires_s - now_s)}",
         )
     at = {"type": "users-revoke", "token": token.id}
@@ -117,7 +117,7 @@ def _token(token: Token, zone_min: int, now_s: float) -> list[Any]:
     return [
         s(token.name, c="b"),
         token.scope.value,
-        s(moment(token.created_s, zone_min)[:10], c="num nowrap"),
+        s(moment(token.created_s, zone_min)[:10], c="nowrap"),
         _ago(token.used_s, now_s, zone_min, "never"),
         until,
         d(revoke, c="td-b"),
