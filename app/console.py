@@ -106,7 +106,7 @@ def _index(files: Packed) -> str:
     styles, scripts = [*STYLES, *_page_files("css")], [*SCRIPTS, *_page_files("js")]
     return HTML.format(
         icon=files.url("icon.svg"),
-        font=files.url("fonts/inter.woff2"),
+        font="/assets/fonts/inter.woff2",
         theme=files.url("theme.js"),
         styles="\n".join(f'<link rel="stylesheet" href="{files.url(name)}">' for name in styles),
         scripts="\n".join(f'<script src="{files.url(name)}"></script>' for name in scripts),

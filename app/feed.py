@@ -4,16 +4,22 @@ cost the store little more than one. Nothing is decided here, nothing is written
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import TimeoutError as FutureTimeout
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, TypeVar
+
+import numpy as np
 
 from app.health import Alive, processes
 from app.parts import Parts
 from app.problems import Problem
-from control.errors import ControlError
+from control.errors import ControlError, StoreError
 from control.handling.plans import HOLD
 from control.ledger import ActionRow, Alert, QueryRow, RuleRow
 from control.samples import Heartbeat, Sample, Series
@@ -22,7 +28,12 @@ T = TypeVar("T")
 KEPT_MAX = 512
 TICK_S = 0.45  # what changes with every tick
 SLOW_S = 2.0  # what people and rules change
-MENU_S, MENU_MAX = 5.0, 6
+DEAR_S = 5.0  # what takes long to work out; made anew behind, while the last is shown
+WAIT_S = 0.15
+OLD_S = 15.0  # but not shown when it is older than this
+MENU_MAX = 6
+RECENT_S, RECENT_POINTS = 15.0, 60
+ASKED_MAX, LOCAL_MAX = 60, 300  # actions of one chart: of people and rules, of nodes' own rules
 STALE_S = 10.0  # and at least three refreshes
 RUNNING = "running"
 
@@ -52,6 +63,8 @@ class Feed:
         self._kept: OrderedDict[Any, tuple[float, Any]] = OrderedDict()
         self._locks: dict[Any, threading.Lock] = {}
         self._lock = threading.Lock()
+        self._behind = ThreadPoolExecutor(1, "feed")
+        self._ordered: dict[Any, Future[None]] = {}
 
     def now_s(self) -> float:
         return self._parts.clock()
@@ -76,6 +89,39 @@ class Feed:
             made = read()
             self._keep(key, made)
             return made
+
+    def kept_behind(self, key: Any, read: Callable[[], T]) -> T | None:
+        """For what is dear: what was kept is given at once, and a newer one is made behind. Where nothing is kept
+        that may be shown, it is waited for, but not for long: None, and the next look has it."""
+        if (found := self._found(key, DEAR_S)) is not None:
+            return found[1]  # type: ignore[no-any-return]
+        ordered = self._order(key, read)
+        if (old := self._found(key, OLD_S)) is None:
+            with suppress(FutureTimeout):
+                ordered.result(WAIT_S)
+            old = self._found(key, OLD_S)
+        return old[1] if old is not None else None
+
+    def _order(self, key: Any, read: Callable[[], Any]) -> Future[None]:
+        with self._lock:
+            if key not in self._ordered:
+                self._ordered[key] = self._behind.submit(self._make, key, read)
+            return self._ordered[key]
+
+    def _make(self, key: Any, read: Callable[[], Any]) -> None:
+        try:
+            made = read()
+        except (StoreError, Problem) as error:
+            logging.getLogger(__name__).warning("%s: %s", key[0], error)
+        else:
+            self._keep(key, made)
+        finally:
+            with self._lock:
+                self._ordered.pop(key, None)
+
+    def close(self) -> None:
+        """Nothing is made behind any more."""
+        self._behind.shutdown(wait=True, cancel_futures=True)
 
     def _found(self, key: Any, life_s: float) -> tuple[float, Any] | None:
         """A clock that was set back makes nothing younger than it is."""
@@ -113,13 +159,14 @@ class Feed:
         key = ("full", sample.query, sample.time_s)
         return self.kept(key, 60.0, lambda: self._parts.advice.forecast(sample))
 
-    def menu(self, sample: Sample) -> Sequence[Mapping[str, Any]]:
-        """What would help now. Ranked anew every few seconds, not with every tick: rows that jump cannot be read."""
+    def menu(self, sample: Sample) -> Sequence[Mapping[str, Any]] | None:
+        """What would help now; None: not yet. Ranked anew every few seconds, not with every tick: rows that jump
+        cannot be read."""
 
         def read() -> Sequence[Mapping[str, Any]]:
             return self._parts.advice.menu(sample, self.now_s(), MENU_MAX)
 
-        return self.kept(("menu", sample.query), MENU_S, read)
+        return self.kept_behind(("menu", sample.query), read)
 
     def query_series(self, query: str, range_s: float, points: int) -> Series:
         metrics = self._parts.store.metrics
@@ -129,6 +176,13 @@ class Feed:
             return metrics.query_series(query, now_s - range_s, now_s, points)
 
         return self.kept(("series", query, range_s, points), TICK_S, read)
+
+    def recent(self, query: str, figure: str) -> float | None:
+        """The mean of the last seconds: single ticks jump."""
+        series = self.query_series(query, RECENT_S, RECENT_POINTS)
+        column = series.values[figure] if len(series.time_s) else np.zeros(0)
+        known = column[np.isfinite(column)]
+        return float(known.mean()) if len(known) else None
 
     def node_series(self, query: str, range_s: float, points: int) -> Series:
         metrics = self._parts.store.metrics
@@ -140,13 +194,19 @@ class Feed:
         return self.kept(("nodes", query, range_s, points), TICK_S, read)
 
     def actions(self, query: str, range_s: float) -> Sequence[ActionRow]:
-        """Of the query, ended within the range or running; oldest first."""
+        """Of the query, ended within the range or running, oldest first: the newest of what was asked for, and
+        of nodes' own spills."""
+        actions = self._parts.store.actions
 
         def read() -> Sequence[ActionRow]:
-            rows = self._parts.store.actions.since(self.now_s() - range_s)
-            return [row for row in rows if row.query == query]
+            since_s = self.now_s() - range_s
+            asked = actions.asked(most=ASKED_MAX, query=query)
+            newest = actions.page(most=LOCAL_MAX, query=query, since_s=since_s)
+            found = {row.id: row for row in [*asked, *newest]}
+            inside = [r for r in found.values() if r.ended_s is None or r.ended_s >= since_s]
+            return sorted(inside, key=lambda row: row.started_s)
 
-        return self.kept(("actions", query, range_s), TICK_S, read)
+        return self.kept(("actions", query, range_s), SLOW_S, read)
 
     def running(self, query: str = "") -> Sequence[ActionRow]:
         rows = self.kept("running", TICK_S, self._parts.store.actions.running)
@@ -157,9 +217,9 @@ class Feed:
     def rules(self) -> Sequence[RuleRow]:
         return self.kept("rules", SLOW_S, self._parts.store.rules.all)
 
-    def interlocks(self, query: str) -> Sequence[tuple[RuleRow, Mapping[str, Any]]]:
-        """Each rule that is for the query, and what holds it. One that cannot be read says so."""
-        return self.kept(("interlocks", query), SLOW_S, lambda: self._interlocks(query))
+    def interlocks(self, query: str) -> Sequence[tuple[RuleRow, Mapping[str, Any]]] | None:
+        """Each rule that is for the query, and what holds it. One that cannot be read says so. None: not yet."""
+        return self.kept_behind(("interlocks", query), lambda: self._interlocks(query))
 
     def _interlocks(self, query: str) -> list[tuple[RuleRow, Mapping[str, Any]]]:
         found: list[tuple[RuleRow, Mapping[str, Any]]] = []

@@ -45,9 +45,26 @@
     return nothing();
   }
 
+  /* Buttons that are drawn anew look to Dash like inputs that have changed. Nobody clicked: nobody is asked. */
+  function nobodyClicked(body) {
+    var told;
+    try { told = JSON.parse(body); } catch (e) { return false; }
+    var changed = told.changedPropIds || [];
+    var values = {};
+    (told.inputs || []).forEach(function (input) {
+      (Array.isArray(input) ? input : [input]).forEach(function (one) { values[name(one.id) + "." + one.property] = one.value; });
+    });
+    return changed.length > 0 && changed.every(function (id) { return /\.n_clicks$/.test(id) && !values[id]; });
+  }
+  function name(id) {
+    if (typeof id === "string") { return id; }
+    return JSON.stringify(id, Object.keys(id).sort());
+  }
+
   window.fetch = function (what, how) {
     var url = typeof what === "string" ? what : what && what.url;
     if (!url || url.indexOf(PATH) < 0) { return plain(what, how); }
+    if (how && typeof how.body === "string" && nobodyClicked(how.body)) { return Promise.resolve(nothing()); }
     return plain(what, how).then(function (response) {
       if (response.ok) {
         banner("");

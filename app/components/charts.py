@@ -5,7 +5,7 @@ Colours come from tokens, resolved for the theme; text from outside is escaped, 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from html import escape
 from math import ceil, floor, log10
@@ -140,6 +140,12 @@ def nice_ceiling(value: float) -> float:
     return next(step * power for step in (1, 2, 2.5, 4, 5, 8, 10) if step * power >= value * 0.9999)
 
 
+def rounds(high: float, most: int = 5) -> list[float]:
+    """Round values from 0 to at least `high`, at most so many steps."""
+    step = nice_ceiling(max(high, 1e-9) / most)
+    return [step * n for n in range(ceil(max(high, 1e-9) / step * 0.9999) + 1)]
+
+
 def line(x: Any, y: Any, tint: str, width: float = 1.6, **more: Any) -> dict[str, Any]:
     return {
         "type": "scatter",
@@ -185,12 +191,3 @@ def numbers(column: Any) -> list[float | None]:
         whole: list[float | None] = rounded.tolist()
         return whole
     return [value if np.isfinite(value) else None for value in rounded.tolist()]
-
-
-def gapped(x: Sequence[float], step_s: float) -> list[int]:
-    """Before which points a gap is: more than three steps after the one before."""
-    times = np.asarray(x, dtype=np.float64)
-    if len(times) < 3:
-        return []
-    usual = step_s or float(np.median(np.diff(times)))
-    return (np.flatnonzero(np.diff(times) > max(3 * usual, 5.0)) + 1).tolist()

@@ -49,6 +49,7 @@ def _stores() -> list[Component]:
     return [
         dcc.Location(id="url", refresh=False),
         dcc.Interval(id="poll", interval=2_000),
+        dcc.Interval(id="names-poll", interval=30_000),
         dcc.Store(id="view"),  # app/view.py
         dcc.Store(id="theme"),  # set by assets/view.js
         dcc.Store(id="known"),  # names of queries

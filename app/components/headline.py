@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from app.components.steps import said_step
-from app.components.units import clock, counted, duration, node_name, whole
+from app.components.units import ahead, clock, counted, duration, node_name, whole
 from app.pages.page import Seen
 from control.ledger import ActionRow, Wanted
 from control.snapshot import NO_LIMIT
@@ -115,13 +115,13 @@ def _memory(
 def _soonest(soon: Sequence[tuple[float, int]]) -> str:
     (first_s, node), others = soon[0], len(soon) - 1
     what = (
-        f"{node_name(node)} is full in {duration(first_s)}"
+        f"{node_name(node)} is full in {ahead(first_s)}"
         if first_s > 0
         else f"{node_name(node)} is full"
     )
     if not others:
         return f"{what}."
-    many = f"{others} more within {duration(max(soon[-1][0], 1.0))}"
+    many = f"{others} more within {ahead(soon[-1][0])}"
     return f"{what}, {many}."
 
 

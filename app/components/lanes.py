@@ -146,7 +146,7 @@ def drawn(
 def _shapes(one: Placed, ink: Ink, at: Sequence[float]) -> list[dict[str, Any]]:
     tone, running = one.range.tone, one.range.end_s is None
     top = LANE_TOP - LANE_STEP * one.lane
-    faint = running or one.range.hollow
+    faint = running or one.range.hollow or one.range.quiet
     bar = rect(
         at[0], at[1], top - LANE_HIGH, top, ink(tone, 0.28 if faint else 1.0), xref="x",
         yref="paper", line={"color": ink(tone), "width": 1}, layer="above",

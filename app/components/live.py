@@ -16,6 +16,7 @@ from dash import Patch
 from control.samples import Series
 from control.snapshot import Doubles
 
+GAP_S = 5.0  # ticks that are less apart are a slow query, not a gap
 NEW_MAX = 120  # more new points than this: the whole again
 
 
@@ -46,6 +47,23 @@ def complete(series: Series, now_s: float) -> Series:
         return series
     keep = series.time_s + series.step_s <= now_s
     return rows(series, np.flatnonzero(keep))
+
+
+def with_gaps(series: Series) -> Series:
+    """A point without values wherever more than three steps are missing: lines must not bridge what is not known."""
+    times = series.time_s
+    if len(times) < 3:
+        return series
+    apart = np.diff(times)
+    usual = series.step_s or float(np.median(apart))
+    after = np.flatnonzero(apart > max(3 * usual, GAP_S))
+    if not len(after):
+        return series
+    values = {
+        name: np.insert(column.astype(np.float64), after + 1, np.nan, axis=0)
+        for name, column in series.values.items()
+    }
+    return Series(np.insert(times, after + 1, times[after] + usual), values, series.step_s)
 
 
 def rows(series: Series, index: Any) -> Series:

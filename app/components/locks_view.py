@@ -9,7 +9,7 @@ from dash.development.base_component import Component
 
 from app.components import states
 from app.components.kit import chip, d, icon, link, s
-from app.components.units import clock, duration
+from app.components.units import ahead, clock, counted, duration
 from control.alerts import KINDS
 from control.ledger import Alert, RuleRow
 
@@ -27,7 +27,15 @@ def interlocks(found: Sequence[Lock], now_s: float, zone_min: int) -> list[Compo
         return [
             states.empty("No rule is for this query", "Rules are added on the Rules page.", "scale")
         ]
-    return [_lock(row, lock, now_s, zone_min) for row, lock in ranked]
+    asked = [_lock(row, lock, now_s, zone_min) for row, lock in ranked if row.mode != "off"]
+    off = [row.name for row, _ in ranked if row.mode == "off"]
+    return [*asked, _off(off)] if off else asked
+
+
+def _off(names: Sequence[str]) -> Component:
+    """All that are off in one line: they are not what holds anything up."""
+    text = f"{counted(len(names), 'rule')} off: {', '.join(names)}"
+    return d(d(icon("ban"), s(text), c="il-by"), c="il")
 
 
 def _lock(row: RuleRow, lock: Mapping[str, Any], now_s: float, zone_min: int) -> Component:
@@ -77,7 +85,7 @@ def _next(
     left = at - now_s
     if left <= 0:
         return "now"
-    return f"in {duration(left)}" if left < SOON_S else clock(at, zone_min, seconds=False)
+    return f"in {ahead(left)}" if left < SOON_S else clock(at, zone_min, seconds=False)
 
 
 def alerts(found: Sequence[Alert], now_s: float) -> list[Component]:

@@ -32,11 +32,13 @@ from control.menu import memory_ahead
 from control.samples import Series
 from control.snapshot import Doubles
 
-POINTS = 180
+POINTS = 240
 AHEAD = 0.5  # of the range, to the right of now
 AHEAD_POINTS = 24
 ROW_PX, TOP_PX, LOW_PX = 108, 20, 20
 GAP = 0.02  # of the width, between two charts
+LEAST = 0.12  # of what is ahead: nearer, there is no room for the word
+HEADROOM = 1.1  # above the highest budget: for the word on it
 PER_NODE = 4  # traces: in memory, near its budget, with what is held, forecast
 
 
@@ -109,9 +111,10 @@ def grown(drawn: Picture, fresh: Any, drop: int) -> Patch:
     for n, node in enumerate(drawn.nodes):
         for k, column in enumerate(_columns(drawn, node)):
             traces[PER_NODE * n + k] = (x, column[fresh])
-        patch["data"][PER_NODE * n + 3]["x"], patch["data"][PER_NODE * n + 3]["y"] = _ahead(
-            drawn, node
-        )
+        ahead_x, ahead_y = _ahead(drawn, node)
+        ahead = patch["data"][PER_NODE * n + 3]
+        ahead["x"], ahead["y"] = ahead_x, ahead_y
+        ahead["marker"]["size"] = _dots(drawn, node, ahead_x)
     for k, column in enumerate(_spread(drawn)):
         traces[PER_NODE * len(drawn.nodes) + k] = (x, column[fresh])
     live.grow(patch, traces, drop, numbers)
@@ -141,6 +144,8 @@ def _traces(drawn: Picture, ink: Ink, n: int, node: int, x: Any) -> list[dict[st
         line(x, held, ink("held"), 1.5, **on),
         {
             **line([], [], ink("text-3"), 1.2, line={"dash": "dot"}, **on),
+            "mode": "lines+markers",
+            "marker": {"color": ink("near"), "opacity": 1, "size": _dots(drawn, node, ahead_x)},
             "x": ahead_x,
             "y": ahead_y,
         },
@@ -191,6 +196,15 @@ def _ahead(drawn: Picture, node: int) -> tuple[list[Any], list[Any]]:
     return numbers(x), numbers(curve)
 
 
+def _dots(drawn: Picture, node: int, ahead_x: Sequence[Any]) -> list[int]:
+    """One dot at the end, where the node is full."""
+    if not ahead_x:
+        return []
+    full = drawn.cards.full_s[node]
+    ends = full is not None and full < AHEAD * drawn.seen.view.range_s
+    return [0] * (len(ahead_x) - 1) + [6 if ends else 0]
+
+
 NODE_FULL = 0.9  # of its budget: there it spills by its own rule
 
 
@@ -215,11 +229,12 @@ def _around(drawn: Picture, ink: Ink, grid: Grid) -> dict[str, Any]:
 
 def _bytes(drawn: Picture, ink: Ink, grid: Grid, n: int, anchor: str) -> dict[str, Any]:
     cards = drawn.cards
-    step = _step(cards.scale / cards.factor) * cards.factor
-    ticks = [step * k for k in range(int(cards.scale / step) + 1)]
+    high = HEADROOM * cards.scale
+    step = _step(high / cards.factor) * cards.factor
+    ticks = [step * k for k in range(int(high / step) + 1)]
     texts = [figure(v / cards.factor).rstrip("0").rstrip(".") if v else "0" for v in ticks]
     texts[-1] += f" {cards.unit}"
-    return axis(ink, range=[0, cards.scale], domain=grid.y(n), anchor=anchor, tickvals=ticks,
+    return axis(ink, range=[0, high], domain=grid.y(n), anchor=anchor, tickvals=ticks,
                 ticktext=texts, showticklabels=n % grid.columns == 0)  # fmt: skip
 
 
@@ -267,11 +282,14 @@ def _titles(drawn: Picture, ink: Ink, node: int | None, on: dict[str, str]) -> l
     title = f"<b>{node_name(node)}</b>  {used / cards.factor:.2f}{of} {cards.unit}"
     found = [note(0, 1, title, ink("near-t" if near else "text-2"), **at)]
     full = cards.full_s[node]
-    if full is not None and 0 < full < AHEAD * seen.view.range_s and not seen.stale and seen.sample:
-        when = seen.sample.time_s + full
-        x = float(at_ms(when, seen.view.zone_min))
-        text = f"full {clock(when, seen.view.zone_min, seconds=False)}"
-        found.append(note(x, float(NODE_FULL * budget), text, ink("near-t"), xref=on["xaxis"],
-                          yref=on["yaxis"], xanchor="center", yanchor="bottom", yshift=3,
-                          font={"size": 10, "color": ink("near-t")}))  # fmt: skip
+    ahead_s = AHEAD * seen.view.range_s
+    if full is None or seen.stale or seen.sample is None or not LEAST < full / ahead_s < 1:
+        return found  # what is full at once is said in its card
+    when = seen.sample.time_s + full
+    x, zone = float(at_ms(when, seen.view.zone_min)), seen.view.zone_min
+    side = "right" if full > 0.7 * ahead_s else "center"
+    text = f"full {clock(when, zone, seconds=ahead_s < 600)}"
+    on_it = note(x, float(budget), text, ink("near-t"), xref=on["xaxis"], yref=on["yaxis"])
+    font = {"size": 10, "color": ink("near-t")}
+    found.append({**on_it, "xanchor": side, "yanchor": "bottom", "yshift": 2, "font": font})
     return found

@@ -26,7 +26,7 @@ from app.desk import role
 from control.kinds import KINDS
 
 TICK_S = 1.0
-SHOWN_MAX = 5
+SHOWN_MAX = 4
 
 
 def head() -> Component:
@@ -60,8 +60,11 @@ def _row(entry: Mapping[str, Any], best: bool, may: bool, now_s: float, zone_min
     )
     cells = [s(text, c="v dim" if quiet else "v") for text, quiet in _cells(entry)]
     why = d(s("Why: " if best else "Why not: ", c="k"), _why(entry), c="mi-why")
-    acts = _acts(entry, best, may) if entry.get("step") else None
-    return d(top, d(*cells, c="mi-grid"), why, acts, c=f"mi{' best' if best else ''}")
+    if not entry.get("step"):
+        return d(top, d(*cells, c="mi-grid"), why, c="mi")
+    if not best:
+        return d(top, d(*cells, c="mi-grid"), d(why, _glance(entry, may), c="mi-low"), c="mi")
+    return d(top, d(*cells, c="mi-grid"), why, _acts(entry, may), c="mi best")
 
 
 def _nothing(entry: Mapping[str, Any], now_s: float, zone_min: int) -> tuple[str, str]:
@@ -83,7 +86,7 @@ def _cells(entry: Mapping[str, Any]) -> list[tuple[str, bool]]:
     pause = float(entry["pause_s"])
     freed = signed_size(size if entry["do"] == "cleanup" else -size)
     carried = {"move": "sent", "spill": "written", "cleanup": "read"}[entry["do"]]
-    cost = f"{said_size(size)} {carried} · {duration(entry['duration_s'])}"
+    cost = f"{said_size(size)} {carried}, {duration(entry['duration_s'])}"
     held = "none" if not pause else "< 1 tick" if pause < TICK_S else duration(pause)
     put_off = signed(said(abs(owed)), owed) if owed < 0 else said(owed)
     return [(freed, False), (put_off, not owed), (held, pause < TICK_S), (cost, False)]
@@ -105,20 +108,28 @@ def _why_nothing(entry: Mapping[str, Any]) -> str:
     return f"each node spills by its own rule when it is full, and that {puts}."
 
 
-def _acts(entry: Mapping[str, Any], best: bool, may: bool) -> Component:
-    why = "" if may else states.not_allowed(KINDS["propose"].role, role())
-    rank = entry["rank"]
+def _acts(entry: Mapping[str, Any], may: bool) -> Component:
+    """Of what is advised: the one button that is meant to be pressed, and one for later."""
     verb = words(entry["step"])[0].lower()
-    preview = button(
-        f"Preview {verb}",
-        "primary" if best else "",
-        right="arrow-right" if best else "",
-        id={"type": "menu-do", "do": "preview", "rank": rank},
-        disabled=not may,
-        title=why,
+    preview = _button(entry, "preview", f"Preview {verb}", "primary", may, right="arrow-right")
+    save = _button(entry, "save", "Save as proposal", "", may)
+    why = None if may else s(_why_not(), c="k")
+    return d(preview, save, why, c="mi-act")
+
+
+def _glance(entry: Mapping[str, Any], may: bool) -> Component:
+    """Of the others: a quiet button, because one may know better than the model."""
+    return _button(entry, "preview", "Preview", "bare small", may)
+
+
+def _button(
+    entry: Mapping[str, Any], do: str, text: str, kind: str, may: bool, right: str = ""
+) -> Component:
+    name = {"type": "menu-do", "do": do, "rank": entry["rank"]}
+    return button(
+        text, kind, right=right, id=name, disabled=not may, title="" if may else _why_not()
     )
-    save = button(
-        "Save as proposal", "" if best else "bare", disabled=not may, title=why,
-        id={"type": "menu-do", "do": "save", "rank": rank},
-    )  # fmt: skip
-    return d(preview, save, s(why, c="k") if why and best else None, c="mi-act")
+
+
+def _why_not() -> str:
+    return states.not_allowed(KINDS["propose"].role, role())

@@ -16,6 +16,7 @@ from dash.development.base_component import Component
 
 from app.components.kit import chip, d, link, num, s
 from app.components.units import (
+    ahead,
     clock,
     counted,
     duration,
@@ -133,7 +134,7 @@ def _when(seen: Seen, cards: Cards, node: int, hot: bool) -> Component:
     if not cards.alive[node]:
         return chip("not alive", "fail", "octagon-x")
     if hot and full is not None:
-        text = f"full in {duration(full)}" if full > 0 else "full"
+        text = f"full in {ahead(full)}" if full > 0 else "full"
         return chip(text, "near", "triangle-alert")
     if full is not None:
         return s(f"full in {duration(full)}", c="fc")
@@ -182,11 +183,8 @@ def _split(cards: Cards, node: int) -> Component:
 
 def _amount(cards: Cards, value: float) -> str:
     """All cards with the same digits, so that they can be compared."""
-    return (
-        f"{value / cards.factor:.2f}"
-        if cards.scale / cards.factor < 100
-        else figure(value / cards.factor)
-    )
+    told = value / cards.factor
+    return f"{told:.2f}" if told < 100 and cards.scale / cards.factor < 100 else figure(told)
 
 
 def _spark(series: Series, node: int) -> Any:

@@ -15,10 +15,10 @@ from app.components.charts import (
     axis,
     layout,
     line,
-    nice_ceiling,
     note,
     numbers,
     rect,
+    rounds,
     stroke,
     time_axis,
 )
@@ -30,7 +30,7 @@ from control.samples import Series
 from control.snapshot import Doubles
 
 HEIGHT = 288
-POINTS = 450
+POINTS = 240  # means of some seconds each: single ticks are noise
 TOP = 0.74  # the lines' share of the height; lanes are above
 TRACES = (("rows_out_per_s", "results out"), ("rows_in_per_s", "rows in, all streams"))
 
@@ -82,7 +82,7 @@ def _around(seen: Seen, ink: Ink, series: Series, rows: Sequence[ActionRow]) -> 
         ),
         default=1.0,
     )
-    ceiling = nice_ceiling(high * 1.06)
+    ticks = rounds(high * 1.04)
     end_s = seen.sample.time_s if seen.stale and seen.sample else now_s
     found = lanes.ranges(rows, since_s, end_s)
     placed = lanes.place(found, since_s, until_s, end_s)
@@ -92,18 +92,17 @@ def _around(seen: Seen, ink: Ink, series: Series, rows: Sequence[ActionRow]) -> 
         "height": HEIGHT,
         "margin": {"l": 46, "r": 12, "t": 6, "b": 20},
         "xaxis": time_axis(ink, since_s, until_s, zone),
-        "yaxis": _rates(ink, ceiling),
+        "yaxis": _rates(ink, ticks),
         "shapes": [*gap_shapes, *shapes],
-        "annotations": [*notes, *_names(seen, ink, series, ceiling), *gap_notes],
+        "annotations": [*notes, *_names(seen, ink, series, ticks[-1]), *gap_notes],
     }
 
 
-def _rates(ink: Ink, ceiling: float) -> dict[str, Any]:
-    """Four steps; the unit stands once, at the top."""
-    ticks = [ceiling * n / 4 for n in range(5)]
+def _rates(ink: Ink, ticks: list[float]) -> dict[str, Any]:
+    """The unit stands once, at the top."""
     texts = [_tick(value) for value in ticks]
     texts[-1] += "/s"
-    return axis(ink, range=[0, ceiling * 1.02], domain=[0, TOP], tickvals=ticks, ticktext=texts)
+    return axis(ink, range=[0, ticks[-1] * 1.02], domain=[0, TOP], tickvals=ticks, ticktext=texts)
 
 
 def _tick(value: float) -> str:
@@ -135,6 +134,7 @@ def _names(seen: Seen, ink: Ink, series: Series, ceiling: float) -> list[dict[st
             ink(tints[n]),
             xref="x",
             yref="y",
+            bgcolor=ink("bg-surface", 0.7),
         )
         for n in (0, 1)
     ]

@@ -61,13 +61,20 @@ def register(on: Callbacks) -> None:
     on.in_browser(
         "toggled", Output("help", "opened"), Input("help-open", "n_clicks"), State("help", "opened")
     )
+    # Not with the rest: what is chosen depends on the names, and the rest on what is chosen.
+    on.callback(
+        Role.VIEWER,
+        Output("known", "data"),
+        Input("url", "pathname"),
+        Input("names-poll", "n_intervals"),
+        polls=True,
+    )(_names)
     on.callback(
         Role.VIEWER,
         Output("beat", "data"),
-        Output("shell-mark", "data"),
-        Output("known", "data"),
-        Output(COUNTS, "children"),
         Output("nav-procs", "children"),
+        Output("shell-mark", "data"),
+        Output(COUNTS, "children"),
         Output("tb-note", "children"),
         Output("hold", "aria-checked"),
         Output("hold", "disabled"),
@@ -92,20 +99,22 @@ def register(on: Callbacks) -> None:
     )(_hold)
 
 
+def _names(_: str, __: int) -> list[str]:
+    """Of the queries that can be chosen."""
+    return [row.name for row in feed().queries()]
+
+
 def _shell(_: int, view: Any, __: Any, before: Any) -> list[Any]:
     """Everything that the frame shows; what has not changed since is not sent again."""
     seen, found = look(view), feed()
     beat = {"age_s": seen.fresh.age_s, "mode": _mode(seen)}
-    names = [row.name for row in found.queries()]
     counts = [
         page.count(found, seen.name) if page.count else None for page in _listed(ctx.outputs_list)
     ]
     hold, user = found.hold(), who()
     running = _automatic(found)
     told = [
-        names,
         counts,
-        _processes(found, seen),
         _note(seen.query),
         "true" if hold else "false",
         not may("hold"),
@@ -117,9 +126,10 @@ def _shell(_: int, view: Any, __: Any, before: Any) -> list[Any]:
         "app stale" if seen.stale else "app",
     ]
     now = mark(told)
+    always = [beat, _processes(found, seen)]
     if now == before:
-        return [beat, no_update, no_update, [no_update] * len(counts), *[no_update] * 10]
-    return [beat, now, *told]
+        return [*always, no_update, [no_update] * len(counts), *[no_update] * 9]
+    return [*always, now, *told]
 
 
 def _listed(outputs: Any) -> list[Any]:
@@ -164,9 +174,14 @@ def _process(alive: Alive, started_s: float | None, seen: Seen) -> Any:
         note, tone = f"tick {seen.sample.version}", ""
     else:
         up_s = seen.now_s - started_s if started_s is not None else None
-        note, tone = f"up {duration(60 * round(up_s / 60))}" if up_s and up_s > 60 else "up", ""
+        note, tone = f"up {_up(up_s)}" if up_s is not None else "up", ""
     dot = html.I(className=f"pdot{tone}")
     return d(dot, s(alive.process), s(note, c=f"pr-n{tone}"), c="pr")
+
+
+def _up(seconds: float) -> str:
+    """In whole minutes: nobody wants to see seconds pass here."""
+    return f"{int(seconds // 60)} min" if seconds < 7_200 else duration(seconds)
 
 
 def _automatic(found: Feed) -> int:

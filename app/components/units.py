@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta, timezone
-from math import floor, isfinite, log10
+from math import ceil, floor, isfinite, log10
 
 NONE = "—"
 MINUS = "\u2212"
@@ -102,6 +102,13 @@ def duration(seconds: float | None) -> str:
         return f"{sign}{minutes // 60} h {minutes % 60:02d} min"
     hours = round(left / 3600)
     return f"{sign}{hours // 24} d {hours % 24:02d} h"
+
+
+def ahead(seconds: float | None) -> str:
+    """How long until something: in whole seconds, as a countdown is read."""
+    if seconds is None or not isfinite(seconds):
+        return NONE
+    return duration(float(ceil(seconds))) if seconds >= 10 else f"{max(1, ceil(seconds))} s"
 
 
 def clock(time_s: float | None, zone_min: int = 0, *, seconds: bool = True) -> str:

@@ -76,7 +76,7 @@ def _charts() -> Component:
             right=legend(*tones), help=help_mark("output"), c="data",
         ),
         panel(
-            "Memory per node", memory, sub="same scale; dashed = budget; dotted = forecast",
+            "Memory per node", memory, sub="dashed = budget; dotted = forecast",
             right=legend(*states_), help=help_mark("full_in"), c="data",
         ),
         c="ov-left",
