@@ -220,6 +220,7 @@ def control_process(arguments: argparse.Namespace, settings: Settings) -> int:
                 tidy=lambda now_s: tidy(store, now_s),
                 checkpoint=lambda now_s: checkpoint(store),
                 deliver=Deliveries(store).deliver,
+                disks=lambda: service.room((settings.mem_dir, str(data))),
             )
         finally:
             store.close()

@@ -190,10 +190,11 @@ def test_rules_propose_then_act_and_are_held(up: Up, tmp_path: Path) -> None:
     assert made[0]["state"] == "open"
     assert blockers(up), "it waits for its own proposal"
     up.ctl("dismiss", made[0]["id"])
+    up.ctl("rule", "drop", "even")
     up.ctl("hold")
-    up.ctl("rule", "mode", "even", "auto")
-    seen = until(lambda: "hold" in blockers(up), 20)
-    assert seen
+    path.write_text(RULE.replace("propose", "auto"))
+    up.ctl("rule", "save", str(path))
+    assert until(lambda: "hold" in blockers(up), 20)
     up.ctl("release")
     try:
         done = until(lambda: acted(up), 60, "an action of the rule")
