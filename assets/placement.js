@@ -102,7 +102,7 @@
     return found;
   }
   function pitch(wide) {
-    var most = 1, lines = S.bands.length > 12 ? 1 : 2;
+    var most = 1, lines = S.bands.length > 12 ? 1 : wide < 420 ? 5 : 2;
     S.bands.forEach(function (b) { most = Math.max(most, b.tiles.length + b.ghosts.length); });
     for (var k = 0; k < PITCHES.length; k++) {
       if (Math.ceil(most / Math.floor(wide / PITCHES[k])) <= lines) { return PITCHES[k]; }

@@ -55,15 +55,13 @@ def text(field: str, name: str, width: int = 100, **more: Any) -> dict[str, Any]
 def number(field: str, name: str, width: int = 90, **more: Any) -> dict[str, Any]:
     """Sorted by `field`, read as `<field>_text`. Nothing (null) stands last."""
     shown = {"function": f"params.data ? params.data['{field}_text'] : ''"}
-    return text(
-        field,
-        name,
-        width,
-        type="rightAligned",
-        valueFormatter=shown,
-        sortingOrder=["desc", "asc"],
+    told = {
+        "type": "rightAligned",
+        "valueFormatter": shown,
+        "sortingOrder": ["desc", "asc"],
         **more,
-    )
+    }
+    return text(field, name, width, **told)
 
 
 def grid(

@@ -8,7 +8,7 @@ from typing import Any
 from dash.development.base_component import Component
 
 from app.components.kit import d, icon, s
-from app.components.units import figure
+from app.components.units import figure, whole
 from control.kinds import Answer
 
 
@@ -40,7 +40,9 @@ def _line(text: str) -> Component:
 
 
 def _number(value: Any) -> str:
-    return figure(float(value), 4) if isinstance(value, int | float) else str(value)
+    if not isinstance(value, int | float):
+        return str(value)
+    return whole(value) if float(value).is_integer() else figure(float(value), 4)
 
 
 def check(text: str, good: bool = True, wait: bool = False) -> Component:

@@ -141,8 +141,7 @@ def _chosen() -> Component:
         d(c="grow"),
         *doing,
         button("Drain", "", "log-out", id="placement-drain", disabled=True),
-        button("Clear", "bare", id="placement-clear"),
-        key("Esc"),
+        d(button("Clear", "bare", id="placement-clear"), key("Esc"), c="pl-clear"),
         c="pl-selbar",
     )
     rows = grid.grid(

@@ -67,13 +67,16 @@ def nothing(draft: bool) -> list[Any]:
     return [] if draft else [states.empty("Select groups", text, "grid-3x3", action=keys)]
 
 
-def head(made: Made, do: str) -> list[Any]:
+def head(made: Made, do: str, drafted: int) -> list[Any]:
     size = sum(step.bytes for step in made.steps)
     groups = sum(len(pairs_of(step)) for step in made.steps)
     rest = [f"{counted(count, 'group')} left out: {why}" for why, count in made.left_out]
     return [
         d(s(VERBS[do], c="b"), f" {counted(groups, 'group')}, {said_size(size)}", c="pv-t"),
         d("; ".join(rest), c="pv-note warn") if rest else None,
+        d(f"after the draft's {counted(drafted, 'step')}; figures are of all", c="pv-note")
+        if drafted
+        else None,
     ]
 
 
@@ -212,9 +215,10 @@ def _cost(found: Predicted) -> list[Component]:
             _kv("pause left today", duration(pauses), duration(max(0.0, pauses - pause)),
                 signed(duration(pause), -pause), "day")
         )  # fmt: skip
-    gain = f"{said(whole['gain_row_s'])} row·s"
     minutes = round(float(found.preview["horizon_s"]) / 60)
-    rows.append(_kv(f"gain in {minutes} min", "", gain, "model", "menu"))
+    rows.append(
+        _kv(f"row·s gained in {minutes} min", "", said(whole["gain_row_s"]), "model", "menu")
+    )
     rows.append(_kv("confidence", "", percent(whole.get("chance")), "model", "confidence"))
     return rows
 

@@ -160,7 +160,7 @@ def _panel(seen: Seen, trial: Trial) -> list[Any]:
     made = trial.made
     other = shown.others(trial.goes, trial.target) if made.steps else None
     return [
-        shown.head(made, trial.do) if len(trial.rows) else [],
+        shown.head(made, trial.do, len(trial.draft)) if len(trial.rows) else [],
         [*_body(seen, trial), other] if trial.steps else shown.nothing(bool(trial.draft)),
         shown.draft(trial.draft),
         _drops(trial.steps),
@@ -207,7 +207,7 @@ def _note(goes: Sequence[what.Target], target: int | None) -> str:
         return ""
     if not any(one.fits for one in goes):
         return "no node has room"
-    return "leaves memory most even" if target == goes[0].node else ""
+    return "most even memory" if target == goes[0].node else ""
 
 
 def _why_not(do: str, able: int, selected: int) -> str:
