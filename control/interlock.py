@@ -281,14 +281,15 @@ def facts(store: Store, row: RuleRow, query: str, now_s: float) -> Facts:
 
 
 def _stopped(row: RuleRow, recent: Sequence[ActionRow], proposals: Sequence[Any]) -> float | None:
-    """When a person last dismissed what this rule proposed, or cancelled what it did."""
+    """When a person last dismissed what this rule proposed, or cancelled what it did. Whoever saves or switches
+    the rule after that wants it to go on."""
     times = [p.created_s for p in proposals if p.state is ProposalState.DISMISSED]
     times += [
         a.ended_s
         for a in recent
         if a.rule == row.name and a.state == State.CANCELLED and a.ended_s is not None
     ]
-    return max(times, default=None)
+    return max((time_s for time_s in times if time_s > row.changed_s), default=None)
 
 
 def _on_its_way(store: Store, query: str) -> tuple[str, ...]:
