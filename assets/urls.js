@@ -48,6 +48,17 @@
     return [chosen === now ? nothing() : chosen, chosen !== ""];
   }
 
+  /* One of a list of buttons whose ids are {type: "<page>-pick", <key>: value}: the value, in the address too. */
+  function picked(clicks, now) {
+    var id = window.dash_clientside.callback_context.triggered_id;
+    var key = id && Object.keys(id).find(function (one) { return one !== "type"; });
+    if (!key || !clicks.some(Boolean) || id[key] === now) { return nothing(); }
+    var told = new URLSearchParams(location.search);
+    told.set(key, id[key]);
+    write(told, false);
+    return id[key];
+  }
+
   /* Buttons with data-copy: the address that they name. */
   document.addEventListener("click", function (event) {
     var button = event.target.closest && event.target.closest("[data-copy]");
@@ -71,5 +82,5 @@
   });
 
   window.dash_clientside = Object.assign({}, window.dash_clientside);
-  window.dash_clientside.spillway = Object.assign({}, window.dash_clientside.spillway, { asked: asked, opened: opened });
+  window.dash_clientside.spillway = Object.assign({}, window.dash_clientside.spillway, { asked: asked, opened: opened, picked: picked });
 })();

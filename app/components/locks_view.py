@@ -110,3 +110,13 @@ def _alert(alert: Alert, now_s: float) -> Component:
         s(f"for {duration(now_s - alert.since_s)}", c="al-s"),
         c=f"al{' fail' if bad else ''}",
     )
+
+
+def said(
+    row: RuleRow, lock: Mapping[str, Any], now_s: float, zone_min: int
+) -> tuple[str, str, str, str]:
+    """For a rule's own page: icon, what holds it most, tone, and when it may next."""
+    blockers = list(lock.get("blockers", ()))
+    ic, text, tone = _first(row, lock, blockers)
+    more = f" (and {len(blockers) - 1} more)" if len(blockers) > 1 and row.mode != "off" else ""
+    return ic, text + more, tone, _next(lock, blockers, now_s, zone_min)

@@ -1,0 +1,59 @@
+"""What the page of rules reads: which rule is meant, what its text says, what it came to, what the day took."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from app.desk import feed
+from app.feed import Feed
+from app.pages.page import Seen
+from app.parts import parts
+from control.handling.plans import BUDGET, DAILY_BYTES, DAILY_PAUSE_S
+from control.ledger import Evaluation, RuleRow, Used
+
+DAY_S = 86_400.0
+LOG_MAX = 60
+FIRED = ("acted", "proposed")
+FIRED_READ_MAX, FIRED_S = 2_000, 15.0
+
+
+def rule_of(text: str) -> Mapping[str, Any]:
+    return feed().kept(("rule", text), DAY_S, lambda: parts().advice.rule(text))
+
+
+def chosen_of(rows: Sequence[RuleRow], chosen: Any) -> str:
+    """The chosen one; without one that which does most."""
+    names = [row.name for row in rows]
+    if chosen in names:
+        return str(chosen)
+    order = {mode: n for n, mode in enumerate(("auto", "propose", "off"))}
+    ranked = sorted(rows, key=lambda row: (order.get(row.mode, 3), row.name))
+    return ranked[0].name if ranked else ""
+
+
+def fired(found: Feed, seen: Seen) -> Mapping[str, int]:
+    def read() -> Mapping[str, int]:
+        rows = parts().store.rules.evaluations(since_s=seen.now_s - DAY_S, most=FIRED_READ_MAX)
+        return Counter(
+            {name: sum(r.times for r in rows if r.rule == name and r.outcome in FIRED)
+             for name in {r.rule for r in rows}}
+        )  # fmt: skip
+
+    return found.kept("rules-fired", FIRED_S, read)
+
+
+def evaluations(row: RuleRow) -> list[Evaluation]:
+    return feed().kept(
+        ("evaluations", row.name), 2.0,
+        lambda: parts().store.rules.evaluations(rule=row.name, most=LOG_MAX),
+    )  # fmt: skip
+
+
+def day(found: Feed, seen: Seen) -> tuple[Used, float, float]:
+    """What the last 24 hours took, and may take."""
+    store = parts().store
+    kept: Mapping[str, Any] = found.kept("day", 5.0, lambda: store.kept.get(BUDGET) or {})
+    used = found.kept("used", 5.0, lambda: store.actions.used(seen.now_s - DAY_S))
+    return used, float(kept.get("bytes", DAILY_BYTES)), float(kept.get("pause_s", DAILY_PAUSE_S))
