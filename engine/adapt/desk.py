@@ -138,6 +138,8 @@ class Desk:
         now = self.now_s()
         if self._overflows():
             raise self._too_much()
+        if not self.ending:
+            self.errands.take_up(self)
         self._runs.advance()
         if idle and self._runs.waits_for_tick:
             self.ticker.tick(None, None, {})

@@ -79,10 +79,13 @@ class Errands:
             found.append(self._told.get())
         return found
 
-    def advance(self, desk: Desk) -> None:
-        """At a boundary: take up what is new, and take every plan one step further."""
+    def take_up(self, desk: Desk) -> None:
+        """At a boundary, before actions go on: whoever cancels one means it as it is now."""
         while not self._left.empty():
             self._begin(desk, self._left.get())
+
+    def advance(self, desk: Desk) -> None:
+        """At a boundary, after actions went on: take every plan one step further."""
         for errand in list(self._now):
             self._further(desk, errand)
 
