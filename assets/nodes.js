@@ -2,14 +2,16 @@
 (function () {
   "use strict";
   var no = function () { return window.dash_clientside.no_update; };
+  /* Set beside the callback: who waits for the chosen node need not wait for the table. */
   function picked(rows, selected, node) {
     var by = (window.dash_clientside.callback_context.triggered || []).map(function (one) { return one.prop_id; });
     if (by.indexOf("nodes-table.selectedRows") >= 0 && Array.isArray(selected) && selected.length) {
-      return [selected[0].node === node ? no() : selected[0].node, no()];
+      if (selected[0].node !== node) { window.dash_clientside.set_props("nodes-node", { data: selected[0].node }); }
+      return no();
     }
     var known = (rows || []).some(function (row) { return row.node === node; });
     var none = !selected || (Array.isArray(selected) && !selected.length);
-    return [no(), known && none ? { ids: [String(node)] } : no()];
+    return known && none ? { ids: [String(node)] } : no();
   }
   /* A node's share of its budget, as a bar behind the figure. */
   window.dashAgGridFunctions = window.dashAgGridFunctions || {};

@@ -111,14 +111,15 @@
   }
   function tiled(band, wide, step) {
     var across = Math.max(1, Math.floor(wide / step)), side = step - (step > 6 ? 2 : 1), spots = [], k = 0;
+    var dense = S.bands.length > 12, rise = dense ? Math.max(step, 14) : step, tall = dense ? rise - 2 : side;
     function put(i, ghost) {
-      spots.push({ i: i, ghost: ghost, x: (k % across) * step, y: Math.floor(k / across) * step, w: side, h: side });
+      spots.push({ i: i, ghost: ghost, x: (k % across) * step, y: Math.floor(k / across) * rise, w: side, h: tall });
       k++;
     }
     band.tiles.forEach(function (i) { if (!onDisk(i)) { put(i, null); } });
     band.ghosts.forEach(function (g) { put(-1, g.kind); });
     band.tiles.forEach(function (i) { if (onDisk(i)) { put(i, null); } });
-    band.high = Math.max(1, Math.ceil(k / across)) * step;
+    band.high = Math.max(1, Math.ceil(k / across)) * rise;
     band.spots = spots;
   }
   function scaled(band, wide, tall) {
@@ -262,7 +263,7 @@
     S.strip = { col: col, each: each, high: high };
     x.font = "10px Inter, system-ui, sans-serif"; x.fillStyle = paint["text-3"]; x.textBaseline = "middle"; x.textAlign = "right";
     var skip = Math.ceil(12 / each);
-    for (var n = 0; n < count; n += skip) { x.fillText(S.data.raw.nodes[n].name, EDGE - 8, (n + 0.5) * each); }
+    for (var n = 0; n < count; n += skip) { x.fillText(S.data.raw.nodes[n].name, EDGE - 8, Math.max(6, (n + 0.5) * each)); }
     function bar(i, node, tint, grow) {
       x.fillStyle = tint;
       x.fillRect(EDGE + i * col - grow, node * each + (each > 5 ? 1 : 0) - grow / 2, w + 2 * grow, each - (each > 5 ? 2 : 0) + grow);

@@ -8,8 +8,21 @@ from typing import Any
 from dash.development.base_component import Component
 
 from app.components.kit import d, icon, s
-from app.components.units import figure, whole
+from app.components.units import figure, said_size, whole
+from control.arbiter import Why
 from control.kinds import Answer
+
+# Refusals whose numbers are bytes.
+OF_BYTES = frozenset(
+    {
+        Why.RECEIVER_FULL,
+        Why.NO_ROOM_FOR_CLEANUP,
+        Why.DISK_FULL,
+        Why.ACTION_BYTES,
+        Why.DAILY_BYTES,
+        Why.BUDGET_TOO_SMALL,
+    }
+)
 
 
 def refused(answer: Answer) -> dict[str, Any]:
@@ -30,8 +43,10 @@ def refusals(found: Sequence[Mapping[str, Any]], text: str = "") -> Component:
 
 def _refusal(one: Mapping[str, Any]) -> Component:
     told = str(one.get("text", ""))
-    if one.get("found") is not None and one.get("limit") is not None:
-        told = f"{told} ({_number(one['found'])}, limit {_number(one['limit'])})"
+    found, limit = one.get("found"), one.get("limit")
+    if isinstance(found, int | float) and isinstance(limit, int | float) and max(found, limit) > 1:
+        shown = said_size if one.get("why") in OF_BYTES else _number
+        told = f"{told} ({shown(found)}, limit {shown(limit)})"
     return _line(told)
 
 

@@ -30,10 +30,11 @@ PAGE = Page(
     "nodes", "Nodes", "server", "n", order=30, count=lambda feed, query: _count(feed.newest(query))
 )
 KEPT = 1.25  # so many times a chart's points are kept before old ones are dropped
+ROW_PX, ROWS_MAX = 26, 12
 MEMORY_HEIGHT = memory_chart.Grid.of(1).height
 MB = 1_000_000
 COLUMNS = (
-    grid.text("name", "node", 62),
+    grid.number("node", "node", 62, type="", sortingOrder=["asc", "desc"]),
     grid.number("memory", "in memory", 84),
     grid.number("share", "of budget", 84, cellStyle={"function": "nodeShare(params)"}),
     grid.number("budget", "budget", 76),
@@ -69,13 +70,20 @@ def layout(**given: Any) -> Component:
     )
 
 
+def _height(rows: int) -> int:
+    """As many rows as there are; beyond a dozen they scroll, so that the chosen one stays in sight."""
+    return ROW_PX + 4 + ROW_PX * min(max(rows, 1), ROWS_MAX)
+
+
 def _all() -> Component:
     change = d(
         button("Add a node", "", "plus", id="nodes-more", disabled=True),
         button("Remove a node", "bare", id="nodes-fewer", disabled=True),
         c="nd-change",
     )
-    rows = grid.grid("nodes-table", COLUMNS, "Nodes", select="singleRow", empty="No node yet")
+    rows = grid.grid(
+        "nodes-table", COLUMNS, "Nodes", height=_height(0), select="singleRow", empty="No node yet"
+    )
     return panel("Nodes", d(id="nodes-empty"), rows, sub=s(id="nodes-sub"), right=change, c="data")
 
 
@@ -120,7 +128,6 @@ def register(on: Callbacks) -> None:
     on.in_browser("asked", Output("nodes-asked", "data"), Input("nodes-node", "data"))
     on.in_browser(
         "nodesPicked",
-        Output("nodes-node", "data"),
         Output("nodes-table", "selectedRows"),
         Input("nodes-table", "rowData"),
         Input("nodes-table", "selectedRows"),
@@ -129,6 +136,7 @@ def register(on: Callbacks) -> None:
     on.callback(
         Role.VIEWER,
         Output("nodes-table", "rowData"),
+        Output("nodes-table", "style"),
         Output("nodes-empty", "children"),
         Output("nodes-sub", "children"),
         Output("nodes-more", "disabled"),
@@ -188,11 +196,13 @@ def _table(_: int, view: Any, __: Any) -> list[Any]:
     seen = look(view)
     if seen.sample is None:
         text = f"{seen.name} is {seen.query.state}." if seen.query else "Register a query first."
-        return [[], states.empty("No node yet", text, "server"), "", True, True, ""]
+        hidden = {"display": "none"}
+        return [[], hidden, states.empty("No node yet", text, "server"), "", True, True, ""]
     cards, count = _cards(seen), len(seen.sample.snapshot.nodes)
     why = "" if may("nodes") else states.not_allowed(KINDS["nodes"].role, role())
     return [
-        data.rows(seen.sample, cards),
+        data.rows(seen.sample, cards, seen.stale),
+        {"width": "100%", "height": f"{_height(count)}px"},
         None,
         data.headline(seen.sample, cards),
         bool(why),

@@ -25,13 +25,14 @@ from control.snapshot import ClusterSnapshot, Longs
 GROUPS_SHOWN = 8
 
 
-def rows(sample: Sample, cards: Cards) -> list[dict[str, Any]]:
-    """For the table; figures for sorting, texts for reading."""
+def rows(sample: Sample, cards: Cards, stale: bool) -> list[dict[str, Any]]:
+    """For the table; figures for sorting, texts for reading. Of what is old, nothing is foretold."""
     owner, spilled = sample.snapshot.groups.owner, sample.snapshot.groups.spilled
     count = len(sample.snapshot.nodes)
     groups = np.bincount(owner, minlength=count)
     on_disk = np.bincount(owner[spilled], minlength=count)
-    return [_row(sample, cards, n, int(groups[n]), int(on_disk[n])) for n in range(count)]
+    made = [_row(sample, cards, n, int(groups[n]), int(on_disk[n])) for n in range(count)]
+    return [{**row, "full_text": NONE} for row in made] if stale else made
 
 
 def _row(sample: Sample, cards: Cards, n: int, groups: int, on_disk: int) -> dict[str, Any]:
@@ -50,7 +51,7 @@ def _row(sample: Sample, cards: Cards, n: int, groups: int, on_disk: int) -> dic
         "busy": (float(nodes.busy[n]), percent(float(nodes.busy[n]))),
         "groups": (groups, whole(groups)),
         "on_disk": (on_disk, whole(on_disk)),
-        "full": (full if full is not None else 1e12, _full(full)),
+        "full": (full if full is not None else 1e12, said_full(full)),
     }  # fmt: skip
     pairs = {
         k: v
@@ -60,7 +61,7 @@ def _row(sample: Sample, cards: Cards, n: int, groups: int, on_disk: int) -> dic
     return {
         "id": str(n),
         "node": n,
-        "name": node_name(n),
+        "node_text": node_name(n),
         "state": state(sample, cards, n),
         **pairs,
     }
@@ -72,7 +73,7 @@ def _rate(value: float) -> tuple[float | None, str]:
     return value, " ".join(part for part in prefixed(value) if part)
 
 
-def _full(seconds: float | None) -> str:
+def said_full(seconds: float | None) -> str:
     if seconds is None:
         return "> 24 h"
     return "full" if seconds <= 0 else duration(seconds)

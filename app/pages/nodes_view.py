@@ -15,7 +15,6 @@ from app.components.kit import chip, d, link, num, s, table
 from app.components.node_card import Cards, memory_bar
 from app.components.units import (
     NONE,
-    duration,
     figure,
     node_name,
     percent,
@@ -57,7 +56,7 @@ def stats(seen: Seen, cards: Cards, n: int) -> list[Any]:
         ("results", num(*rate(float(nodes.rows_out_per_s[n]))), "rows_out"),
         ("rows in", num(*rate(float(nodes.rows_in_per_s[n]))), "rows_in"),
         ("busy", num(percent(float(nodes.busy[n]))), "busy"),
-        ("full in", num("full" if full == 0 else duration(full) if full else "> 24 h"), "full_in"),
+        ("full in", num(NONE if seen.stale else data.said_full(full)), "full_in"),
     )
     facts = [d(d(s(name), mark(help), c="k nd-k"), value, c="nd-kv") for name, value, help in told]
     return [memory_bar(cards, n), d(*facts, c="nd-kvs")]

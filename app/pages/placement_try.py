@@ -25,10 +25,11 @@ from control.handling.plans import left_of_day
 from control.kinds import KINDS, Answer, Asked
 from control.learn import numbers
 from control.people import Role
-from control.plans import Step, step_to_json
+from control.plans import Step, pairs_of, step_to_json
 from control.snapshot import ClusterSnapshot, Longs
 
 PRICED_S = 4.0  # a prediction is made anew so often while somebody looks at it
+MANY, MANY_S = 400, 30.0  # with so many groups, as it takes longer
 DO = {"type": "placement-do", "do": ALL}
 HIDDEN = {"display": "none"}
 DROP = {"type": "placement-drop", "at": ALL}
@@ -149,7 +150,7 @@ def _what(
     to = None if ctx.triggered_id == "placement-selected" else to
     trial = _trial(seen.sample.snapshot, selected, doing, to, draft)
     told = [step_to_json(step) for step in trial.steps]
-    turn = int(seen.now_s / PRICED_S) if told else 0
+    turn = int(seen.now_s / _life_s(trial)) if told else 0
     now = mark(trial.rows.tolist(), trial.do, told, may("propose"), seen.stale, turn)
     if ctx.triggered_id == "poll" and now == before:
         return same
@@ -158,7 +159,7 @@ def _what(
 
 def _panel(seen: Seen, trial: Trial) -> list[Any]:
     made = trial.made
-    other = shown.others(trial.goes, trial.target) if made.steps else None
+    other = shown.others(trial.goes, trial.target) if made.steps and not seen.stale else None
     return [
         shown.head(made, trial.do, len(trial.draft)) if len(trial.rows) else [],
         [*_body(seen, trial), other] if trial.steps else shown.nothing(bool(trial.draft)),
@@ -231,8 +232,15 @@ def _drops(steps: Sequence[Step]) -> list[dict[str, Any]]:
     ]
 
 
+def _life_s(trial: Trial) -> float:
+    return PRICED_S if sum(len(pairs_of(step)) for step in trial.steps) <= MANY else MANY_S
+
+
 def _body(seen: Seen, trial: Trial) -> list[Any]:
-    """Priced once for whoever looks at the same."""
+    """Priced once for whoever looks at the same. Of what is old, nothing is foretold."""
+    if seen.stale:
+        text = "It needs the state of a running engine. What you have selected and drafted stays."
+        return [states.empty("No preview while data is stale", text, "wifi-off")]
     store, steps = parts().store, trial.steps
 
     def price() -> Any:
@@ -244,7 +252,7 @@ def _body(seen: Seen, trial: Trial) -> list[Any]:
 
     told = repr([step_to_json(step) for step in steps])
     try:
-        found, refusals = feed().kept(("what", seen.name, told), PRICED_S, price)
+        found, refusals = feed().kept(("what", seen.name, told), _life_s(trial), price)
     except ControlError as error:
         return [states.failed("It cannot be priced", str(error))]
     return shown.outcome(found, refusals)
