@@ -104,7 +104,7 @@ def _linear(low: float, high: float) -> tuple[float, ...]:
     wide = max(high - low, 0.02 * high)
     step = _nice(wide / (STEPS - 2))
     first = max(step, floor(low / step) * step)
-    return tuple(round(first + step * n, 12) for n in range(STEPS - 1))
+    return tuple(float(f"{first + step * n:.9g}") for n in range(STEPS - 1))
 
 
 def _nice(value: float) -> float:

@@ -35,7 +35,7 @@ COLUMNS = (
 def numbers_in(text: str) -> list[int]:
     """`3,7-9` as the URL has it; what is not a number is left out."""
     found: list[int] = []
-    for part in text.split(","):
+    for part in text.split(",") if text.isascii() else ():
         low, _, high = part.partition("-")
         if low.isdecimal() and (not high or high.isdecimal()):
             first, last = int(low), int(high or low)

@@ -235,6 +235,8 @@ class Target:
 def targets(snapshot: ClusterSnapshot, rows: Longs) -> list[Target]:
     """Every node that the groups could go to, best first: it has room, and leaves memory most even."""
     able = victims.movable(snapshot, rows)
+    if not len(able):
+        return []
     nodes, groups = snapshot.nodes, snapshot.groups
     sizes, owner = groups.memory_bytes[able], groups.owner[able]
     leaving = np.bincount(owner, sizes, len(nodes)).astype(np.int64)
