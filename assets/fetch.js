@@ -22,6 +22,7 @@
     clearTimeout(toast.timer);
     toast.timer = setTimeout(function () { box.removeAttribute("data-on"); }, 8000);
   }
+  window.spillwayToast = toast;
   function nothing() { return new Response(null, { status: 204 }); }
 
   function refused(response) {

@@ -135,10 +135,15 @@
     return nothing();
   }
 
+  /* What was done without a panel to show it in. */
+  function saved(told) {
+    if (told && told.saved && told.proposal) { window.spillwayToast("Saved as a proposal; it waits under Actions until it lapses."); }
+    return nothing();
+  }
   function closed(opened) { return !opened; }
   function toggled(clicks, opened) { return clicks ? !opened : false; }
 
   window.dash_clientside = Object.assign({}, window.dash_clientside, {
-    spillway: { view: view, here: here, live: live, theme: theme, keys: keys, out: out, closed: closed, toggled: toggled },
+    spillway: { view: view, here: here, live: live, theme: theme, keys: keys, out: out, closed: closed, saved: saved, toggled: toggled },
   });
 })();

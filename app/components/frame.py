@@ -190,8 +190,8 @@ def _user() -> Component:
         dmc.MenuItem(label, id=f"theme-{name}", leftSection=icon(ic), n_clicks=0)
         for name, label, ic in (
             ("auto", "As the system", "contrast"),
-            ("light", "Light", "eye"),
-            ("dark", "Dark", "eye"),
+            ("light", "Light", "sun"),
+            ("dark", "Dark", "moon"),
         )
     ]
     target = html.Button(

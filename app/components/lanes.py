@@ -16,6 +16,7 @@ from control.ledger import ActionRow
 
 TONES = {"move": "held", "spill": "disk", "cleanup": "ink-2", "budget": "ink-2"}
 LOCAL = "local-"
+NAMED_MAX = 3  # nodes
 LANES_MAX = 3
 RANGES_MAX = 30
 LETTER = 0.0075  # of the chart's width: a letter of a label
@@ -71,34 +72,62 @@ def _range(row: ActionRow) -> Range:
 
 
 def _together(rows: Sequence[ActionRow], gap_s: float) -> list[Range]:
-    """Local spills that follow each other closely, as one."""
+    """Local spills that follow each other closely, as one bar; what is said is said of all of them."""
+    ordered = sorted(rows, key=lambda r: r.started_s)
     runs: list[list[ActionRow]] = []
-    for row in sorted(rows, key=lambda r: r.started_s):
+    for row in ordered:
         if runs and row.started_s - (runs[-1][-1].ended_s or row.started_s) <= gap_s:
             runs[-1].append(row)
         else:
             runs.append([row])
-    return [_local(run) for run in runs]
+    label = _said_of(ordered) if ordered else ""
+    return [_bar(run, label) for run in runs]
 
 
-def _local(run: Sequence[ActionRow]) -> Range:
-    nodes = sorted({int(row.body["step"]["node"]) for row in run})
-    names = (
-        node_name(nodes[0]) if len(nodes) == 1 else f"{node_name(nodes[0])}–{node_name(nodes[-1])}"
-    )
-    times = f" {len(run)}×" if len(run) > 1 else ""
-    text = f"{names} spilled by own rule{times} · {said_size(sum(row.bytes for row in run))}"
-    return Range(run[0].started_s, run[-1].ended_s or run[-1].started_s, "disk", text, quiet=True)
+def _said_of(rows: Sequence[ActionRow]) -> str:
+    nodes = sorted({int(row.body["step"]["node"]) for row in rows})
+    names = ", ".join(map(node_name, nodes)) if len(nodes) <= NAMED_MAX else f"{len(nodes)} nodes"
+    times = f" {len(rows)}×" if len(rows) > 1 else ""
+    return f"{names} spilled by own rule{times} · {said_size(sum(row.bytes for row in rows))}"
+
+
+def _bar(run: Sequence[ActionRow], label: str) -> Range:
+    end_s = run[-1].ended_s or run[-1].started_s
+    return Range(run[0].started_s, end_s, "disk", label, quiet=True)
 
 
 def place(found: Sequence[Range], since_s: float, until_s: float, now_s: float) -> list[Placed]:
-    """The first lane in which bar and label have room; in the last one, bars without labels."""
+    """What people and rules did: the newest first, each in the first lane in which bar and label have room, or
+    without its label. What nodes did by themselves has the lowest lane for itself, and one label."""
     span = until_s - since_s
-    taken: list[list[tuple[float, float]]] = [[] for _ in range(LANES_MAX)]
+    quiet = [one for one in found if one.quiet]
+    lanes = LANES_MAX - 1 if quiet else LANES_MAX
+    taken: list[list[tuple[float, float]]] = [[] for _ in range(lanes)]
     out = []
-    for one in found:
-        x0, x1 = _extent(one, since_s, span, now_s)
-        out.append(_placed(one, x0, x1, taken))
+    for one in sorted(found, key=lambda r: (r.end_s is not None, -r.start_s)):
+        if not one.quiet:
+            x0, x1 = _extent(one, since_s, span, now_s)
+            out.append(_placed(one, x0, x1, taken))
+    return out + _own_lane(quiet, since_s, span, now_s)
+
+
+def _own_lane(quiet: Sequence[Range], since_s: float, span: float, now_s: float) -> list[Placed]:
+    """One label for all: left of the first bar, or else on the longest."""
+    if not quiet:
+        return []
+    extents = [_extent(one, since_s, span, now_s) for one in quiet]
+    wide = LETTER * len(quiet[0].label) + 0.012
+    longest = max(range(len(quiet)), key=lambda n: extents[n][1] - extents[n][0])
+    out = []
+    for n, one in enumerate(quiet):
+        side = "none"
+        if extents[0][0] >= wide:
+            side = "left" if n == 0 else "none"
+        elif extents[-1][1] + wide <= 1:
+            side = "right" if n == len(quiet) - 1 else "none"
+        elif n == longest:
+            side = "inside"
+        out.append(Placed(one, LANES_MAX - 1, side))
     return out
 
 
@@ -120,7 +149,7 @@ def _placed(one: Range, x0: float, x1: float, taken: list[list[tuple[float, floa
         if _free(spans, x0, x1):
             spans.append((x0, x1))
             return Placed(one, lane, "inside" if wide_one else "none")
-    return Placed(one, LANES_MAX - 1, "none")
+    return Placed(one, len(taken) - 1, "none")
 
 
 def _free(spans: Sequence[tuple[float, float]], low: float, high: float) -> bool:

@@ -16,6 +16,7 @@ from dash import Patch
 from control.samples import Series
 from control.snapshot import Doubles
 
+SPAN_S = 120.0  # of a chart at least, however little there is to show
 GAP_S = 5.0  # ticks that are less apart are a slow query, not a gap
 NEW_MAX = 120  # more new points than this: the whole again
 
@@ -47,6 +48,12 @@ def complete(series: Series, now_s: float) -> Series:
         return series
     keep = series.time_s + series.step_s <= now_s
     return rows(series, np.flatnonzero(keep))
+
+
+def since(series: Series, now_s: float, range_s: float) -> float:
+    """Where a chart begins: at the range's begin, or where there is something when that is later."""
+    first = float(series.time_s[0]) if len(series.time_s) else now_s
+    return min(max(now_s - range_s, first), now_s - min(range_s, SPAN_S))
 
 
 def with_gaps(series: Series) -> Series:

@@ -80,6 +80,15 @@ class Picture:
     rest: Sequence[int]
 
     @property
+    def since_s(self) -> float:
+        return live.since(self.series, self.seen.now_s, self.seen.view.range_s)
+
+    @property
+    def ahead_s(self) -> float:
+        """How far the forecasts go."""
+        return AHEAD * (self.seen.now_s - self.since_s)
+
+    @property
     def count(self) -> int:
         return len(self.nodes) + bool(self.rest)
 
@@ -183,7 +192,7 @@ def _ahead(drawn: Picture, node: int) -> tuple[list[Any], list[Any]]:
     seen = drawn.seen
     if seen.stale or seen.sample is None or not drawn.cards.alive[node]:
         return [], []
-    later = np.linspace(0.0, AHEAD * seen.view.range_s, AHEAD_POINTS)
+    later = np.linspace(0.0, drawn.ahead_s, AHEAD_POINTS)
     curve = memory_ahead(seen.sample.snapshot, later)[node]
     full = drawn.cards.full_s[node]
     keep = later <= (full if full is not None else np.inf)
@@ -201,7 +210,7 @@ def _dots(drawn: Picture, node: int, ahead_x: Sequence[Any]) -> list[int]:
     if not ahead_x:
         return []
     full = drawn.cards.full_s[node]
-    ends = full is not None and full < AHEAD * drawn.seen.view.range_s
+    ends = full is not None and full < drawn.ahead_s
     return [0] * (len(ahead_x) - 1) + [6 if ends else 0]
 
 
@@ -210,7 +219,7 @@ NODE_FULL = 0.9  # of its budget: there it spills by its own rule
 
 def _around(drawn: Picture, ink: Ink, grid: Grid) -> dict[str, Any]:
     seen = drawn.seen
-    since_s, until_s = seen.now_s - seen.view.range_s, seen.now_s + AHEAD * seen.view.range_s
+    since_s, until_s = drawn.since_s, seen.now_s + drawn.ahead_s
     out: dict[str, Any] = {"margin": {"l": 46, "r": 12, "t": 0, "b": LOW_PX}, "height": grid.height}
     shapes: list[dict[str, Any]] = []
     notes: list[dict[str, Any]] = []
@@ -282,7 +291,7 @@ def _titles(drawn: Picture, ink: Ink, node: int | None, on: dict[str, str]) -> l
     title = f"<b>{node_name(node)}</b>  {used / cards.factor:.2f}{of} {cards.unit}"
     found = [note(0, 1, title, ink("near-t" if near else "text-2"), **at)]
     full = cards.full_s[node]
-    ahead_s = AHEAD * seen.view.range_s
+    ahead_s = drawn.ahead_s
     if full is None or seen.stale or seen.sample is None or not LEAST < full / ahead_s < 1:
         return found  # what is full at once is said in its card
     when = seen.sample.time_s + full

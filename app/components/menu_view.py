@@ -13,6 +13,7 @@ from app.components.help import mark
 from app.components.kit import button, d, s
 from app.components.steps import words
 from app.components.units import (
+    ahead,
     clock,
     duration,
     node_name,
@@ -59,7 +60,7 @@ def _row(entry: Mapping[str, Any], best: bool, may: bool, now_s: float, zone_min
         c="mi-top",
     )
     cells = [s(text, c="v dim" if quiet else "v") for text, quiet in _cells(entry)]
-    why = d(s("Why: " if best else "Why not: ", c="k"), _why(entry), c="mi-why")
+    why = d(s("Why: " if best else "Why not: ", c="k"), _why(entry, best), c="mi-why")
     if not entry.get("step"):
         return d(top, d(*cells, c="mi-grid"), why, c="mi")
     if not best:
@@ -92,12 +93,23 @@ def _cells(entry: Mapping[str, Any]) -> list[tuple[str, bool]]:
     return [(freed, False), (put_off, not owed), (held, pause < TICK_S), (cost, False)]
 
 
-def _why(entry: Mapping[str, Any]) -> str:
+def _why(entry: Mapping[str, Any], best: bool) -> str:
     if entry["do"] == "nothing":
         return _why_nothing(entry)
-    full = entry.get("full_s")
-    then = f"then the first is full in {duration(full)}" if full is not None else "then none fills"
-    return f"{entry['verdict']}; {then}."
+    full, gain = entry.get("full_s"), float(entry["gain_row_s"])
+    then = "then none fills"
+    if full is not None:
+        then = f"then the first is full in {ahead(full)}" if full > 0 else "one node is full now"
+    gains = f"gains {said(gain)} row·s"
+    if gain <= 0:
+        what = "loses against doing nothing"
+    elif not entry["pays"]:
+        what = f"{gains}, less than twice its cost"
+    elif best:
+        what = f"{gains}, more than the others"
+    else:
+        what = f"{gains}, less than the first"
+    return f"{what}; {then}."
 
 
 def _why_nothing(entry: Mapping[str, Any]) -> str:

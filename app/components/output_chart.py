@@ -32,6 +32,7 @@ from control.snapshot import Doubles
 HEIGHT = 288
 POINTS = 240  # means of some seconds each: single ticks are noise
 TOP = 0.74  # the lines' share of the height; lanes are above
+ABOVE, APART = 0.055, 0.09  # of the ceiling: a name above its line, above the other name
 TRACES = (("rows_out_per_s", "results out"), ("rows_in_per_s", "rows in, all streams"))
 
 
@@ -72,8 +73,8 @@ def _hover(name: str) -> dict[str, Any]:
 
 def _around(seen: Seen, ink: Ink, series: Series, rows: Sequence[ActionRow]) -> dict[str, Any]:
     now_s = seen.now_s
-    since_s, zone = now_s - seen.view.range_s, seen.view.zone_min
-    until_s = now_s + seen.view.range_s / 400
+    since_s, zone = live.since(series, now_s, seen.view.range_s), seen.view.zone_min
+    until_s = now_s + (now_s - since_s) / 400
     high = max(
         (
             float(np.nanmax(v))
@@ -87,14 +88,14 @@ def _around(seen: Seen, ink: Ink, series: Series, rows: Sequence[ActionRow]) -> 
     found = lanes.ranges(rows, since_s, end_s)
     placed = lanes.place(found, since_s, until_s, end_s)
     shapes, notes = lanes.drawn(placed, ink, since_s, until_s, end_s, zone)
-    gap_shapes, gap_notes = _gap(seen, ink)
+    gap_shapes, gap_notes = _gap(seen, ink, since_s)
     return {
         "height": HEIGHT,
         "margin": {"l": 46, "r": 12, "t": 6, "b": 20},
         "xaxis": time_axis(ink, since_s, until_s, zone),
         "yaxis": _rates(ink, ticks),
         "shapes": [*gap_shapes, *shapes],
-        "annotations": [*notes, *_names(seen, ink, series, ticks[-1]), *gap_notes],
+        "annotations": [*notes, *_names(seen, ink, series, since_s, ticks[-1]), *gap_notes],
     }
 
 
@@ -110,12 +111,13 @@ def _tick(value: float) -> str:
     return f"{number.rstrip('0').rstrip('.') if '.' in number else number} {prefix}".strip()
 
 
-def _names(seen: Seen, ink: Ink, series: Series, ceiling: float) -> list[dict[str, Any]]:
+def _names(
+    seen: Seen, ink: Ink, series: Series, since_s: float, ceiling: float
+) -> list[dict[str, Any]]:
     """What each line is, on the line itself: where it begins, above what it does there."""
     if len(series.time_s) < 4:
         return []
-    since_s = max(float(series.time_s[0]), seen.now_s - seen.view.range_s)
-    x = float(at_ms(since_s + seen.view.range_s * 0.012, seen.view.zone_min))
+    x = float(at_ms(since_s + (seen.now_s - since_s) * 0.012, seen.view.zone_min))
     first = slice(0, max(4, len(series.time_s) // 8))
     heights = []
     for n in (0, 1):
@@ -125,28 +127,20 @@ def _names(seen: Seen, ink: Ink, series: Series, ceiling: float) -> list[dict[st
         low = 1 if heights[1] <= heights[0] else 0
         part = _values(series, low)[first]
         heights[low] = (float(np.nanmin(part)) if np.isfinite(part).any() else 0.0) - 0.16 * ceiling
+    low, high = sorted((0, 1), key=lambda n: heights[n])
+    at = {low: max(0.0, heights[low]) + ABOVE * ceiling}
+    at[high] = max(heights[high] + ABOVE * ceiling, at[low] + APART * ceiling)
     tints = ("text", "text-3")
-    return [
-        note(
-            x,
-            max(0.0, heights[n]) + 0.055 * ceiling,
-            TRACES[n][1],
-            ink(tints[n]),
-            xref="x",
-            yref="y",
-            bgcolor=ink("bg-surface", 0.7),
-        )
-        for n in (0, 1)
-    ]
+    under: Any = {"xref": "x", "yref": "y", "bgcolor": ink("bg-surface", 0.7)}
+    return [note(x, at[n], TRACES[n][1], ink(tints[n]), **under) for n in (0, 1)]
 
 
-def _gap(seen: Seen, ink: Ink) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+def _gap(seen: Seen, ink: Ink, since_s: float) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """Since the last tick nothing is known: that is drawn, not bridged."""
     if not seen.stale or seen.sample is None:
         return [], []
     start, end = (float(v) for v in at_ms([seen.sample.time_s, seen.now_s], seen.view.zone_min))
-    if seen.now_s - seen.sample.time_s >= seen.view.range_s:
-        start = float(at_ms(seen.now_s - seen.view.range_s, seen.view.zone_min))
+    start = max(start, float(at_ms(since_s, seen.view.zone_min)))
     box = rect(start, end, 0, 1, ink("n-3"), xref="x", yref="y domain")
     edge = stroke(
         start, start, 0, 1, ink("text-3"), xref="x", yref="y domain", line={"dash": "dot"}
@@ -155,7 +149,7 @@ def _gap(seen: Seen, ink: Ink) -> tuple[list[dict[str, Any]], list[dict[str, Any
         (start + end) / 2, 0.5, f"no data<br>{duration(seen.fresh.age_s)}", ink("text-2"),
         xref="x", yref="y domain", xanchor="center",
     )  # fmt: skip
-    return [box, edge], [said] if (end - start) / 1e3 > seen.view.range_s / 14 else []
+    return [box, edge], [said] if (end - start) / 1e3 > (seen.now_s - since_s) / 14 else []
 
 
 def cursor_of(picture: str, series: Series) -> Cursor:

@@ -4,6 +4,7 @@ fingerprint; then apply, keep or drop it, and follow what became of it.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from dash import ALL, Input, Output, State, ctx, dcc, no_update
@@ -13,6 +14,7 @@ from app.callbacks import Callbacks
 from app.components import proposal_view as shown
 from app.components.kit import d, dmc
 from app.desk import act, feed, may
+from app.pages.page import mark
 from app.parts import parts
 from app.view import View
 from control.kinds import Answer
@@ -20,12 +22,17 @@ from control.people import Role
 from control.plans import plan_from_json, step_to_json
 
 PROPOSE = {"type": "propose", "page": ALL}
+PARTS = (
+    "top",
+    "course",
+    "foot",
+)  # each is drawn anew only when it changes: buttons must stay under the mouse
 BUTTON = {"type": "proposal-do", "do": ALL}
 
 
 def panel_skeleton() -> Component:
     drawer = dmc.Drawer(
-        d(id="proposal-body", c="pv"),
+        d(*[d(id=f"proposal-{part}") for part in PARTS], c="pv"),
         id="proposal",
         title="Proposal",
         opened=False,
@@ -40,7 +47,14 @@ def panel_skeleton() -> Component:
         closeButtonProps={"aria-label": "Close"},
     )
     follow = dcc.Interval(id="proposal-poll", interval=1_000, disabled=True)
-    return d(drawer, follow, dcc.Store(id="proposal-open"), dcc.Store(id="proposal-told"))
+    return d(
+        drawer,
+        follow,
+        dcc.Store(id="proposal-open"),
+        dcc.Store(id="proposal-told"),
+        dcc.Store(id="proposal-mark"),
+        d(id="proposal-said", hidden=True),
+    )
 
 
 def register(on: Callbacks) -> None:
@@ -54,13 +68,16 @@ def register(on: Callbacks) -> None:
     )(_open)
     on.callback(
         Role.VIEWER,
-        Output("proposal-body", "children"),
+        *[Output(f"proposal-{part}", "children") for part in PARTS],
+        Output("proposal-mark", "data"),
         Input("proposal-open", "data"),
         Input("proposal-poll", "n_intervals"),
+        State("proposal-mark", "data"),
         State("view", "data"),
         prevent_initial_call=True,
         polls=True,
-    )(_body)
+    )(_parts)
+    on.in_browser("saved", Output("proposal-said", "title"), Input("proposal-open", "data"))
     on.in_browser("closed", Output("proposal-poll", "disabled"), Input("proposal", "opened"))
     on.callback(
         Role.OPERATOR,
@@ -76,7 +93,8 @@ def _open(asked: list[Any], told: Any) -> tuple[Any, Any]:
     value = told if ctx.triggered_id == "proposal-told" else _triggered(asked)
     if not isinstance(value, dict):
         return no_update, no_update
-    return not value.get("close"), value
+    opened = not value.get("close") and not value.get("saved")
+    return opened, value
 
 
 def _triggered(asked: list[Any]) -> Any:
@@ -84,20 +102,41 @@ def _triggered(asked: list[Any]) -> Any:
     return next((value for value in values if value), None)
 
 
-def _body(open_: Any, _: int, raw_view: Any) -> Any:
+def _parts(open_: Any, _: int, before: Any, raw_view: Any) -> list[Any]:
     """Polled only while the panel is open: what became of it can change."""
     if not isinstance(open_, dict) or open_.get("close"):
-        return no_update
-    if "refused" in open_:
-        return shown.refused(open_)
-    found = parts().store.proposals.find(str(open_.get("proposal", "")))
+        return [no_update] * (len(PARTS) + 1)
+    marks, made = _drawn(open_, raw_view)
+    known = (
+        before if isinstance(before, list) and len(before) == len(marks) else [None] * len(marks)
+    )
+    kept = [no_update if m == k else one() for m, k, one in zip(marks, known, made, strict=True)]
+    return [*kept, marks]
+
+
+def _drawn(open_: Mapping[str, Any], raw_view: Any) -> tuple[list[str], list[Callable[[], Any]]]:
+    """Of each part: the mark of what it is made of, and how it is made."""
+    store, now_s, view = parts().store, feed().now_s(), View.of(raw_view)
+    found = store.proposals.find(str(open_.get("proposal", "")))
     if found is None:
-        return shown.missing()
-    view, store = View.of(raw_view), parts().store
+        one = shown.refused(open_) if "refused" in open_ else shown.missing()
+        return [mark(open_), "", ""], [lambda: one, lambda: None, lambda: None]
     command = store.commands.find(found.command) if found.command else None
     names = list(command.outcome.get("actions", ())) if command else []
-    actions = [row for name in names if (row := store.actions.find(name))]
-    return shown.body(found, command, actions, open_, view, feed().now_s(), may("apply"))
+    rows = [row for name in names if (row := store.actions.find(name))]
+    state, allowed = shown.state_of(found, now_s), may("apply")
+    left_min = int((found.expires_s - now_s) // 60)
+    going = round(now_s) if any(row.ended_s is None for row in rows) else 0
+    marks = [
+        mark(found.id, state, open_, view),
+        mark(found.id, command, rows, going),
+        mark(found.id, state, allowed, left_min),
+    ]
+    return marks, [
+        lambda: shown.top(found, state, open_, view),
+        lambda: shown.course(command, rows, now_s),
+        lambda: shown.foot(found, state, now_s, allowed),
+    ]
 
 
 def _do(clicks: list[Any], open_: Any) -> Any:

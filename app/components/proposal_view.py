@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import ceil
 from typing import Any
 
 from dash import html
@@ -13,6 +14,7 @@ from app.components.kit import button, chip, d, icon, link, s
 from app.components.steps import said_plan, said_step
 from app.components.units import (
     NONE,
+    ahead,
     clock,
     counted,
     duration,
@@ -51,25 +53,17 @@ def refused(told: Mapping[str, Any]) -> Any:
     )
 
 
-def body(
-    found: Proposal,
-    command: Command | None,
-    actions: Sequence[ActionRow],
-    told: Mapping[str, Any],
-    view: View,
-    now_s: float,
-    may: bool,
-) -> list[Any]:
-    over = found.state is ProposalState.OPEN and found.expires_s <= now_s
-    state = ProposalState.EXPIRED if over else found.state
-    return [
-        _head(found, state, view),
-        _said(told),
-        nodes(found.preview.get("nodes", ())),
-        _effect(found.preview),
-        _course(command, actions, now_s),
-        _foot(found, state, now_s, may),
-    ]
+def state_of(found: Proposal, now_s: float) -> ProposalState:
+    """Nobody settles what has lapsed before somebody looks."""
+    lapsed = found.state is ProposalState.OPEN and found.expires_s <= now_s
+    return ProposalState.EXPIRED if lapsed else found.state
+
+
+def top(found: Proposal, state: ProposalState, told: Mapping[str, Any], view: View) -> list[Any]:
+    """What it is, and what it would do."""
+    preview = found.preview
+    parts = [_head(found, state, view), _said(told), nodes(preview.get("nodes", ()))]
+    return [*parts, _effect(preview)]
 
 
 def _head(found: Proposal, state: ProposalState, view: View) -> Any:
@@ -135,7 +129,7 @@ def _effect(preview: Mapping[str, Any]) -> Any:
     whole = preview.get("whole", {})
     horizon = duration(float(preview.get("horizon_s", 0.0)))
     first = [
-        f"> {horizon}" if (full := _full(preview, at)) is None else duration(full)
+        f"> {horizon}" if (full := _full(preview, at)) is None else ahead(full) if full else "now"
         for at in ("before", "after")
     ]
     chance = whole.get("chance")
@@ -148,13 +142,13 @@ def _effect(preview: Mapping[str, Any]) -> Any:
         (f"gain over {horizon}", "", f"{said(whole.get('gain_row_s'))} row·s", "menu"),
         ("confidence", "", percent(chance), "confidence"),
     ]
-    top = d(s("effect"), s("before", c="r"), s("after", c="r"), s("", c="r"), c="kv h")
+    top = d(s("effect"), s("before", c="r"), s("after", c="r"), c="kv h")
     return d(top, *[_kv(*row) for row in rows], c="pv-sec")
 
 
 def _kv(name: str, before: str, after: str, help: str | None) -> Any:
     label = d(name, mark(help) if help else None, c="kv-k")
-    return d(label, s(before, c="r dim"), s(after, c="r b"), s(""), c="kv")
+    return d(label, s(before, c="r dim"), s(after, c="r b"), c="kv")
 
 
 def _full(preview: Mapping[str, Any], at: str) -> float | None:
@@ -162,7 +156,7 @@ def _full(preview: Mapping[str, Any], at: str) -> float | None:
     return min(found, default=None)
 
 
-def _course(command: Command | None, actions: Sequence[ActionRow], now_s: float) -> Any:
+def course(command: Command | None, actions: Sequence[ActionRow], now_s: float) -> Any:
     """What became of it: the command, then each action and how far it is."""
     if command is None:
         return None
@@ -200,7 +194,7 @@ def _action(row: ActionRow, now_s: float) -> Any:
     )
 
 
-def _foot(found: Proposal, state: ProposalState, now_s: float, may: bool) -> Any:
+def foot(found: Proposal, state: ProposalState, now_s: float, may: bool) -> Any:
     print_ = proposals.from_json(found.fingerprint)
     short = proposals.short(print_)
     text = f"{short[:4]}-{short[4:8]}-{short[8:12]}"
@@ -213,7 +207,9 @@ def _foot(found: Proposal, state: ProposalState, now_s: float, may: bool) -> Any
 
 
 def _note(state: ProposalState, found: Proposal, now_s: float) -> Any:
-    left = duration(max(0.0, found.expires_s - now_s))
+    left = duration(
+        60.0 * max(1, ceil((found.expires_s - now_s) / 60))
+    )  # in minutes: it stands still
     texts = {
         ProposalState.OPEN: f"Applied is exactly what is shown, or nothing: if one of these has "
         f"moved on, it is refused and the drift shown. Lapses in {left}.",

@@ -27,7 +27,7 @@ def figure(value: float | None, digits: int = 3) -> str:
 def prefixed(value: float | None, unit: str = "", digits: int = 3) -> tuple[str, str]:
     """1310000 → 1.31, M; with unit "/s" M/s."""
     if value is None or not isfinite(value):
-        return NONE, unit
+        return NONE, ""
     prefix, factor = _scale(abs(value), PREFIXES)
     return figure(value / factor, digits), f"{prefix}{unit}"
 
@@ -95,7 +95,8 @@ def duration(seconds: float | None) -> str:
         return f"{sign}{left:.0f} s"
     minutes = round(left / 60)
     if minutes < 10:
-        return f"{sign}{int(left // 60)} min {int(left % 60):02d} s"
+        rest = int(left % 60)
+        return f"{sign}{int(left // 60)} min" + (f" {rest:02d} s" if rest else "")
     if minutes < 120:
         return f"{sign}{minutes} min"
     if left < 2 * DAY_S:

@@ -327,6 +327,17 @@ def _propose(clicks: Sequence[Any], steps: Any, raw_view: Any) -> Any:
     if step is None:
         return {"refused": "The menu has moved on: look again, and choose anew."}
     answer = act("propose.steps", {"steps": [step]}, seen.name)
+    if (
+        not answer.accepted
+    ):  # its groups have moved on since it was ranked: as much, of what is there now
+        answer = act("propose", _asked(step), seen.name)
     if not answer.accepted:
         return reasons.refused(answer)
     return {"proposal": answer.id, "saved": pressed.get("do") == "save"}
+
+
+def _asked(step: Mapping[str, Any]) -> dict[str, Any]:
+    """A step as somebody would ask for it in words: what, where, how much."""
+    if step["do"] == "move":
+        return {"do": "move", "node": step["source"], "to": step["target"], "bytes": step["bytes"]}
+    return {"do": step["do"], "node": step["node"], "bytes": step["bytes"]}
