@@ -81,6 +81,7 @@ def check(text: str, data: Path, roots: Sequence[Path]) -> tuple[str, Mapping[st
         path.write_text(text)
         spec = read_query(path, roots=[path.parent, *roots])
         about = {"nodes": spec.nodes, "streams": sorted(spec.streams), **plan_of(spec)}
+        about["tree"] = str(about["tree"]).replace(str(path.parent) + os.sep, "")
     except SpillwayError as error:
         raise NotAQuery(str(error).replace(str(scratch) + os.sep, "")) from None
     finally:

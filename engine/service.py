@@ -257,7 +257,10 @@ class Service:
             said.append(f"{body['stream']} changes with the next tick")
         if "slow" in body:
             now = workload.slow_down(kept.slow, kept.spec.nodes, body["slow"])
-            said.append(f"slow nodes: {now or 'none'}")
+            slow = ", ".join(
+                f"{node} by {seconds:g} s for 1 000 rows" for node, seconds in now.items()
+            )
+            said.append(f"slow nodes: {slow or 'none'}")
         kept.told = None
         return "; ".join(said)
 

@@ -37,7 +37,7 @@ ASKED = {
 
 
 def layout(**_: Any) -> Component:
-    return d(_list(), d(d(_plan(), _nodes(), c="stack"), _beside(), c="two"), queries_new.drawer(), confirm.dialog("queries"),
+    return d(_list(), d(d(_plan(), _nodes(), c="stack"), _beside(), id="queries-one", c="two"), queries_new.drawer(), confirm.dialog("queries"),
              *_stores(), id="queries", c="stack")  # fmt: skip
 
 
@@ -104,6 +104,7 @@ def register(on: Callbacks) -> None:
         Role.VIEWER,
         Output("queries-list", "children"),
         Output("queries-sub", "children"),
+        Output("queries-one", "style"),
         Output("queries-plan", "children"),
         Output("queries-plan-sub", "children"),
         Output("queries-nodes", "children"),
@@ -154,7 +155,8 @@ def _refresh(_: int, raw_view: Any, chosen: Any, *rest: Any) -> list[Any]:
     picked = chosen if isinstance(chosen, str) else ""
     listed = [
         shown.listed(rows, newest, seen.name),
-        f"{sum(row.state == 'running' for row in rows)} of {len(rows)} running",
+        f"{sum(row.state == 'running' for row in rows)} of {len(rows)} running" if rows else "",
+        {} if rows else {"display": "none"},
     ]
     ticks = [(q.name, q.state, q.wanted, q.error, s.version if s else 0) for q, s in
              ((q, newest[q.name]) for q in rows)]  # fmt: skip

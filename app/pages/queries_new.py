@@ -30,10 +30,12 @@ window = "2 minutes"
 
 [streams.prices]
 format = "generator"
+time = "ts"
 options = { preset = "prices", rate = 400, start = "now" }
 
 [streams.volumes]
 format = "generator"
+time = "ts"
 options = { preset = "volumes", rate = 200, start = "now" }
 
 [sink]
@@ -42,10 +44,12 @@ path = "out"
 """
 STREAMS_EXAMPLE = """[streams.prices]
 format = "generator"
+time = "ts"
 options = { preset = "prices", rate = 400, start = "now" }
 
 [streams.volumes]
 format = "generator"
+time = "ts"
 options = { preset = "volumes", rate = 200, start = "now" }"""
 SQL_EXAMPLE = """SELECT p.symbol, p.ts, p.price, v.volume
 FROM prices AS p JOIN volumes AS v ON p.symbol = v.symbol"""
@@ -66,6 +70,7 @@ def drawer() -> Component:
         ],
         id="queries-new",
         title="Register a query",
+        className="qu-new",
         opened=False,
         position="right",
         size=620,

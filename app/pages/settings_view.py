@@ -284,7 +284,6 @@ def hooks(found: Sequence[Webhook], zone_min: int) -> Component:
 
 def secret(text: str) -> Component:
     """The only time that it is seen."""
-    copy: Any = {"aria-label": "Copy the secret"}
     return d(
         d(
             icon("check"),
@@ -293,7 +292,7 @@ def secret(text: str) -> Component:
         ),
         d(
             html.Code(text, className="us-token mono"),
-            dcc.Clipboard(content=text, className="us-copy", **copy),
+            dcc.Clipboard(content=text, className="us-copy", title="Copy the secret"),
             c="us-made",
         ),
     )

@@ -126,12 +126,11 @@ def _token(token: Token, zone_min: int, now_s: float) -> list[Any]:
 
 def made(plain: str) -> Component:
     """The only time that it is seen."""
-    copy: Any = {"aria-label": "Copy the token"}
     return d(
         d(icon("check"), s("Copy it now: it is shown this once and kept only as a hash."), c="ck"),
         d(
             html.Code(plain, className="us-token mono"),
-            dcc.Clipboard(content=plain, className="us-copy", **copy),
+            dcc.Clipboard(content=plain, className="us-copy", title="Copy the token"),
             c="us-made",
         ),
         d(

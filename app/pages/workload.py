@@ -112,6 +112,7 @@ def register(on: Callbacks) -> None:
         Output("workload-memory-node", "value"),
         *[Output(f"workload-{name}", "disabled") for name in BUTTONS],
         *[Output(f"workload-{name}", "title") for name in BUTTONS],
+        Output("workload-why", "children"),
         Output(ALL_RATES, "disabled"),
         Input("workload-made", "data"),
         State("view", "data"),
@@ -248,12 +249,13 @@ def _made(_: Any, raw_view: Any) -> list[Any]:
     factors = [why is not None] * len(ctx.outputs_list[-1])
     off, title = [why is not None] * len(BUTTONS), [why] * len(BUTTONS)
     if row is None or not row.demo:
-        return [[], None, None, *off, *title, factors]
+        return [[], None, None, *off, *title, None, factors]
     found = knobs.streams_of(row.about)
     body: Any = shown.streams(found) or states.empty(
         "No stream is generated", "There is nothing to turn.", "info"
     )
-    return [body, "0", "0", *off, *title, factors]
+    said = reasons.line(why) if why else None
+    return [body, "0", "0", *off, *title, said, factors]
 
 
 def _turned(values: Sequence[Any], _: Any, raw_view: Any, at: Any) -> tuple[Any, Any, Any]:
