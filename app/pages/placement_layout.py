@@ -141,7 +141,7 @@ def _chosen() -> Component:
         d(c="grow"),
         *doing,
         button("Drain", "", "log-out", id="placement-drain", disabled=True),
-        d(button("Clear", "bare", id="placement-clear"), key("Esc"), c="pl-clear"),
+        button("Clear", "bare", id="placement-clear", title="Esc"),
         c="pl-selbar",
     )
     rows = grid.grid(

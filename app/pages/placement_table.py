@@ -10,7 +10,7 @@ from dash import html
 
 from app.components import grid
 from app.components.kit import d, s
-from app.components.units import NONE, duration, figure, node_name, prefixed, whole
+from app.components.units import NONE, duration, figure, node_name, prefixed, said_size, whole
 from app.pages import placement_data as data
 from app.pages.placement_filter import Figures, figures
 from control.samples import Sample
@@ -22,8 +22,8 @@ COLUMNS = (
     grid.text("name", "group", 72),
     grid.text("node", "node", 54),
     grid.text("tier", "state", 92),
-    grid.number("size", "memory, MB", 82),
-    grid.number("disk", "disk, MB", 70),
+    grid.number("size", "in memory", 82),
+    grid.number("disk", "on disk", 74),
     grid.number("productivity", "results / MB·s", 96),
     grid.number("rate", "results/s", 76),
     grid.number("share", "input share", 80),
@@ -67,8 +67,8 @@ def _row(snapshot: ClusterSnapshot, found: Figures, row: int, total: float) -> d
     known = age < 1e9
     share = 100 * float(groups.rows_in_per_s[row]) / total
     told: dict[str, tuple[float | None, str]] = {
-        "size": (memory / 1e6, figure(memory / 1e6)),
-        "disk": (disk / 1e6, figure(disk / 1e6)),
+        "size": (memory, said_size(memory)),
+        "disk": (disk, said_size(disk)),
         "productivity": (float(found.productivity[row]), figure(float(found.productivity[row]))),
         "rate": (float(found.rate[row]), " ".join(prefixed(float(found.rate[row]))).strip()),
         "share": (share, f"{share:.2f} %"),
