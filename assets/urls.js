@@ -29,34 +29,37 @@
 
   /* What is opened: a row that was chosen, or a drawer that was closed. The address gets an entry of its own, so
      that the browser's Back closes what was opened. */
-  function opened(cell, isOpen, now) {
+  function opened(cell, rows, isOpen, now) {
     var context = window.dash_clientside.callback_context;
     var output = context.outputs_list[0].id;
     var key = output.slice(output.indexOf("-") + 1);
-    var triggered = (context.triggered || []).map(function (one) { return one.prop_id; });
     var told = new URLSearchParams(location.search);
     var chosen = now || "";
-    triggered.forEach(function (one) {
-      if (/\.(cellClicked|cellKeyDown|data)$/.test(one) || one.indexOf("cell") >= 0) {
-        var id = cell && (cell.rowId || (cell.data && cell.data.id));
-        if (id) { chosen = String(id); }
-      }
-      if (/\.opened$/.test(one) && isOpen === false) { chosen = ""; }
+    (context.triggered || []).forEach(function (one) {
+      var id = "";
+      if (/\.cellClicked$/.test(one.prop_id) && cell) { id = cell.rowId; }
+      if (/\.selectedRows$/.test(one.prop_id) && rows && rows.length) { id = rows[0].id; }
+      if (id) { chosen = String(id); }
+      if (/\.opened$/.test(one.prop_id) && isOpen === false) { chosen = ""; }
     });
     if (chosen) { told.set(key, chosen); } else { told.delete(key); }
     write(told, !!chosen && chosen !== now);
-    return [chosen === now ? nothing() : chosen, chosen !== ""];
+    return [chosen === now ? nothing() : chosen, chosen !== "", chosen ? nothing() : []];
   }
 
-  /* One of a list of buttons whose ids are {type: "<page>-pick", <key>: value}: the value, in the address too. */
-  function picked(clicks, now) {
-    var id = window.dash_clientside.callback_context.triggered_id;
-    var key = id && Object.keys(id).find(function (one) { return one !== "type"; });
-    if (!key || !clicks.some(Boolean) || id[key] === now) { return nothing(); }
+  /* One of a list of buttons whose ids are {type: "<page>-pick", <key>: value}, or what was just made and says its
+     <key>: the value, in the address too. */
+  function picked(clicks, made, now) {
+    var context = window.dash_clientside.callback_context;
+    var output = context.outputs_list.id;
+    var key = output.slice(output.indexOf("-") + 1);
+    var id = context.triggered_id;
+    var value = id && typeof id === "object" ? clicks.some(Boolean) && id[key] : made && made[key];
+    if (!value || value === now) { return nothing(); }
     var told = new URLSearchParams(location.search);
-    told.set(key, id[key]);
+    told.set(key, value);
     write(told, false);
-    return id[key];
+    return value;
   }
 
   /* Buttons with data-copy: the address that they name. */

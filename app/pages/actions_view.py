@@ -70,14 +70,14 @@ def ledger() -> Component:
     plain: dict[str, Any] = {"sortable": False}
     right = {**plain, "type": "rightAligned"}
     columns = [
-        text("kind", "kind", 76, **plain),
-        text("what", "what", 150, **plain),
-        text("state", "state", 104, cellClassRules=tone, **plain),
-        text("who", "who", 120, tooltipField="who", **plain),
-        text("bytes", "bytes", 76, **right),
-        text("at", "began", 84, **right),
-        text("took", "took", 84, **right),
-        text("id", "action", 150, cellClass="mono ac-idc", tooltipField="id", **plain),
+        text("kind", "kind", 88, **plain),
+        text("what", "what", 132, **plain),
+        text("state", "state", 84, cellClassRules=tone, **plain),
+        text("who", "who", 96, tooltipField="who", **plain),
+        text("bytes", "bytes", 70, **right),
+        text("at", "began", 76, **right),
+        text("took", "took", 72, **right),
+        text("id", "action", 112, cellClass="mono ac-idc", tooltipField="id", **plain),
     ]
     made: Component = html.Section(
         [

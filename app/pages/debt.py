@@ -70,6 +70,7 @@ def layout(**_: Any) -> Component:
                     d(states.loading(80), id="debt-pairs"),
                     sub="results/s for each MB",
                     right=legend(("mem", "in memory"), ("disk", "on disk")),
+                    c="data",
                 ),
                 panel(
                     "On disk over time",
@@ -92,21 +93,20 @@ def layout(**_: Any) -> Component:
 
 def _groups() -> Component:
     columns = [
-        text("operator", "operator", 90),
-        number("group", "group", 64),
-        number("node", "node", 60),
-        number("owed", "results owed", 100),
-        number("per_s", "growing", 84),
-        number("disk", "on disk", 84),
-        number("memory", "in memory", 84),
-        number("times", "spilled", 66, headerTooltip="times since its last clean-up"),
+        text("operator", "operator", 76),
+        number("group", "group", 58),
+        number("node", "node", 52),
+        number("owed", "results owed", 92),
+        number("per_s", "growing", 74),
+        number("disk", "on disk", 74),
+        number("times", "spilled", 60, headerTooltip="times since its last clean-up"),
         number(
             "evicted",
             "results/s·MB",
-            98,
+            92,
             headerTooltip="results put off each second, for each MB on disk",
         ),
-        number("seconds", "clean-up", 80),
+        number("seconds", "clean-up", 72),
     ]
     right = d(
         s(id="debt-chosen", c="k", role="status"),
@@ -173,7 +173,7 @@ def _page(_: int, view: Any, before: Any) -> list[Any]:
     bucket = int(seen.now_s / LISTED_S)
     now = {
         "tick": mark(seen.name, seen.sample.version, why, seen.stale),
-        "menu": mark([entry.get("text") for entry in menu or ()], menu is None, why),
+        "menu": mark([entry.get("text") for entry in menu or ()], menu is None, why, seen.stale),
         "chart": mark(seen.name, seen.view, seen.stale, series.time_s[-1:].tolist()),
         "groups": mark(seen.name, seen.sample.version if not before else bucket),
     }
@@ -182,7 +182,7 @@ def _page(_: int, view: Any, before: Any) -> list[Any]:
     return [
         debt_view.headline(debt) if "tick" in fresh else no_update,
         debt_view.nodes(debt, not why, why) if "tick" in fresh else no_update,
-        debt_view.advice(menu, not why, why) if "menu" in fresh else no_update,
+        debt_view.advice(menu, not why, why, seen.stale) if "menu" in fresh else no_update,
         debt_view.productivity(debt) if "tick" in fresh else no_update,
         debt_view.over_time(seen, series, debt) if "chart" in fresh else no_update,
         debt_view.group_rows(group_lines(debt, _numbers())) if "groups" in fresh else no_update,

@@ -128,8 +128,18 @@ def _why_nothing_fits(debt: Debt, node: int) -> str:
     return f"smallest group: {said_size(smallest(debt, node))}"
 
 
-def advice(menu: Sequence[Mapping[str, Any]] | None, may: bool, why: str) -> list[Component]:
-    """Clean-ups as the cost model ranks them, each against doing nothing."""
+def advice(
+    menu: Sequence[Mapping[str, Any]] | None, may: bool, why: str, stale: bool
+) -> list[Component]:
+    """Clean-ups as the cost model ranks them, each against doing nothing. Of what is old nothing is foretold."""
+    if stale:
+        return [
+            states.empty(
+                "Not ranked",
+                "The engine is not heard of: what it would bring is not known.",
+                "wifi-off",
+            )
+        ]
     if menu is None:
         return [states.loading(60)]
     found = [entry for entry in menu if entry["do"] == "cleanup" and entry.get("step")]

@@ -9,7 +9,7 @@ from dash import ALL, Input, Output, State, ctx, no_update
 from dash.development.base_component import Component
 
 from app.callbacks import Callbacks
-from app.components import confirm, reasons
+from app.components import confirm, reasons, states
 from app.components.confirm import Ask
 from app.components.kit import d
 from app.desk import act, feed, may, role
@@ -48,7 +48,7 @@ def layout(rule: str = "", pane: str = "", **_: Any) -> Component:
 def register(on: Callbacks) -> None:
     on.in_browser(
         "picked", Output("rules-rule", "data"), Input({"type": "rules-pick", "rule": ALL}, "n_clicks"),
-        State("rules-rule", "data"), prevent_initial_call=True,
+        Input("rules-saved", "data"), State("rules-rule", "data"), prevent_initial_call=True,
     )  # fmt: skip
     on.in_browser("asked", Output("rules-panes", "data"), Input("rules-pane", "value"))
     _lists(on)
@@ -115,7 +115,8 @@ def _one(on: Callbacks) -> None:
         polls=True,
     )(_shown)
     panes = [Output(f"rules-pane-{name}", "hidden") for name in rules_layout.PANES]
-    on.callback(Role.VIEWER, *panes, Input("rules-pane", "value"))(_panes)
+    run = Output("rules-run", "disabled"), Output("rules-run", "title")
+    on.callback(Role.VIEWER, *panes, *run, Input("rules-pane", "value"))(_panes)
 
 
 # -- the list ------------------------------------------------------------------------------------------
@@ -156,6 +157,8 @@ def _last(*told: Any) -> tuple[float, Any] | None:
         return None
     one = max(found, key=lambda one: float(one["at"]))
     text = str(one.get("text", ""))
+    if text == "dropped":
+        text = f"{one.get('id', 'The rule')} is deleted."
     said = reasons.check(text) if one.get("good", True) else reasons.refusals((), text)
     return float(one["at"]), d(said, c="ru-said")
 
@@ -244,5 +247,7 @@ def _parameters(row: RuleRow) -> list[Component]:
         return [d(reasons.refusals((), str(error)), c="ru-note")]
 
 
-def _panes(pane: str) -> list[bool]:
-    return [name != pane for name in rules_layout.PANES]
+def _panes(pane: str) -> list[Any]:
+    """What is shown; and whether who asks may run a backtest: it takes seconds of a core."""
+    why = "" if role().covers(Role.OPERATOR) else states.not_allowed(Role.OPERATOR, role())
+    return [*(name != pane for name in rules_layout.PANES), bool(why), why]

@@ -25,7 +25,7 @@ from app.view import View
 from control.simulate.course import NEAR
 
 HEIGHT = 470
-LANES = ((0.68, 1.0), (0.36, 0.61), (0.06, 0.29))  # of the plot: balance, fullest node, bytes
+LANES = ((0.68, 1.0), (0.34, 0.6), (0.0, 0.26))  # of the plot: balance, fullest node, bytes
 BLOCKS = {
     "cool_down": "its cool-down",
     "quiet": "quiet hours",

@@ -83,14 +83,17 @@ def begun(policy: str, query: str) -> str:
         f'name = "{name}"'.ljust(28) + f"# {KINDS[name].help}",
     ]
     lines += [
-        f"{p.name} = {_toml(p.default)}".ljust(28) + f"# {_about(p)}" for p in parameters_of(name)
+        f"{p.name} = {_toml(p.default)}".ljust(28) + f"# {_about(p)}"
+        for p in parameters_of(name)
+        if p.name != "seed"
     ]
     return "\n".join(lines) + "\n"
 
 
 def _about(parameter: Parameter) -> str:
     unit = f" {parameter.unit}" if parameter.unit else ""
-    return f"{parameter.help}; {parameter.range}{unit}"
+    endless = "e+" in parameter.range  # a range without end says nothing
+    return parameter.help if endless else f"{parameter.help}; {parameter.range}{unit}"
 
 
 def _toml(value: Any) -> str:

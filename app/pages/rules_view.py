@@ -290,6 +290,7 @@ def _blocker(one: Mapping[str, Any], now_s: float, zone_min: int) -> Component:
     return d(
         icon(BLOCK_ICONS.get(one["why"], "lock")),
         s(str(one["text"]), c="grow"),
+        link("see it", "/actions") if one["why"] == "open_proposal" else None,
         s(text, c="k num"),
         c="ck",
     )
