@@ -50,7 +50,7 @@ class Ask:
     @staticmethod
     def of(raw: Any, kinds: Collection[str]) -> Ask | None:
         """As a browser sends it back; None for what this page does not do."""
-        if not isinstance(raw, dict) or raw.get("kind") not in kinds:
+        if not isinstance(raw, dict) or str(raw.get("kind")) not in kinds:
             return None
         texts = {
             name: str(raw.get(name, "")) for name in ("kind", "title", "text", "word", "query")

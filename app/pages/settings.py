@@ -168,7 +168,9 @@ def _added(_: Any, url: Any, events: Any, own: Any) -> list[Any]:
     address = str(url or "").strip()
     if fault := _address_fault(address) or confirm.fault(own):
         return [no_update, reasons.refusals((), fault), no_update, ""]
-    answer = act("webhook.add", {"url": address, "events": list(events or [])})
+    answer = act(
+        "webhook.add", {"url": address, "events": events if isinstance(events, list) else []}
+    )
     if not answer.accepted:
         return [no_update, reasons.refusals(answer.refusals, answer.text), no_update, ""]
     return [feed().now_s(), shown.secret(str(answer.body.get("secret", ""))), "", ""]

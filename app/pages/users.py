@@ -268,7 +268,7 @@ def _token(_: Any, __: Any, name: Any, scope: Any, life: Any, own: Any) -> list[
     if fault := confirm.fault(own):
         return [no_update, reasons.refusals((), fault), ""]
     plain, digest = tokens.made()
-    seconds = LIVES[life][1] if life in LIVES else LIVES["30"][1]
+    seconds = LIVES.get(str(life), LIVES["30"])[1]
     body: dict[str, Any] = {"name": name.strip(), "sha256": digest, "scope": str(scope)}
     if seconds is not None:
         body["expires_s"] = feed().now_s() + seconds

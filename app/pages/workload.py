@@ -53,7 +53,7 @@ def layout(**_: Any) -> Component:
 
 
 def _situations() -> Component:
-    return panel("Provoke a situation", shown.situations(), d(id="workload-said", c="form-said wl-said", role="status"),
+    return panel("Provoke a situation", shown.situations(), d(id="workload-why", c="wl-said"), d(id="workload-said", c="form-said wl-said", role="status"),
                  sub="of the demo query; everything can be taken back")  # fmt: skip
 
 
@@ -260,10 +260,11 @@ def _made(_: Any, raw_view: Any) -> list[Any]:
 
 def _turned(values: Sequence[Any], _: Any, raw_view: Any, at: Any) -> tuple[Any, Any, Any]:
     """What pressing the button would change, from what holds now."""
-    stream = _stream_named(look(raw_view), str(at.get("stream", "")))
+    name = str(at.get("stream", "")) if isinstance(at, dict) else ""
+    stream = _stream_named(look(raw_view), name)
     if stream is None:
         return "not known", True, ""
-    given = dict(zip([one.name for one in stream.knobs], values, strict=False))
+    given = dict(zip([one.name for one in stream.knobs], values or (), strict=False))
     options = knobs.asked(stream, given)
     return (
         shown.turned(stream, options),
@@ -307,13 +308,13 @@ def _do(*given: Any) -> tuple[Any, Any, Any]:
     if pressed == "workload-memory":
         return _taken_away(seen, memory_node, share)
     if pressed in ("workload-slow", "workload-fast"):
-        seconds = float(slow_s or 0) if pressed == "workload-slow" else 0.0
+        seconds = _float(slow_s) if pressed == "workload-slow" else 0.0
         return _answered([act("workload", {"slow": {str(slow_node or "0"): seconds}}, seen.name)])
     found = knobs.streams_of(seen.query.about)
     if pressed == "workload-shift":
         return _shift(seen, found)
     if isinstance(pressed, dict) and pressed.get("type") == "workload-all":
-        factor = float(str(pressed["factor"]))
+        factor = _float(pressed.get("factor"))
         return _answered([_change(seen, one.name, knobs.scaled(one, factor)) for one in found])
     return _one(
         seen,
@@ -328,7 +329,12 @@ def _one(
     seen: Seen, found: Sequence[knobs.Stream], name: str, values: Any, ids: Any
 ) -> tuple[Any, Any, Any]:
     stream = next((one for one in found if one.name == name), None)
-    mine = {i["knob"]: v for i, v in zip(ids, values, strict=True) if i.get("stream") == name}
+    pairs = zip(ids or (), values or (), strict=False)
+    mine = {
+        str(at.get("knob")): v
+        for at, v in pairs
+        if isinstance(at, dict) and at.get("stream") == name
+    }
     options = knobs.asked(stream, mine) if stream else {}
     if not options:
         return no_update, reasons.check("Nothing was turned.", False), no_update
@@ -363,3 +369,11 @@ def _answered(answers: Sequence[Answer]) -> tuple[Any, Any, Any]:
         return feed().now_s(), reasons.refusals(wrong.refusals, wrong.text), no_update
     text = "On its way to the engine; what it says of it is listed under “What was asked”."
     return feed().now_s(), reasons.check(text), no_update
+
+
+def _float(value: Any) -> float:
+    """Of a field; what is not a number is nothing."""
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        return 0.0
