@@ -47,6 +47,18 @@
     return [chosen === now ? nothing() : chosen, chosen !== "", chosen ? nothing() : []];
   }
 
+  /* Back and Forward: what we put into the address ourselves, Dash does not know of. Boxes with data-kept name the
+     store, the drawer and the parameter. */
+  window.addEventListener("popstate", function () {
+    var told = new URLSearchParams(location.search);
+    document.querySelectorAll("[data-kept]").forEach(function (box) {
+      var names = box.getAttribute("data-kept").split(" ");
+      var value = told.get(names[2]);
+      if (value) { window.dash_clientside.set_props(names[0], { data: value }); }
+      window.dash_clientside.set_props(names[1], { opened: !!value });
+    });
+  });
+
   /* One of a list of buttons whose ids are {type: "<page>-pick", <key>: value}, or what was just made and says its
      <key>: the value, in the address too. */
   function picked(clicks, made, now) {

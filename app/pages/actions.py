@@ -72,6 +72,7 @@ def layout(action: str = "", **asked: Any) -> Component:
             c="ac",
         ),
         opened_drawer(opened),
+        d(data_kept="actions-action actions-drawer action", hidden=True),
         dcc.Store(id="actions-asked"),
         dcc.Store(id="actions-action", data=opened),
         dcc.Store(id="actions-mark"),

@@ -11,6 +11,7 @@ from dash.development.base_component import Component
 
 from app.components import because, states
 from app.components.kit import button, chip, d, icon, s
+from app.components.lanes import LOCAL
 from app.components.steps import words
 from app.components.units import clock, counted, duration, moment, percent, said_size
 from app.pages.actions_figures import predictions
@@ -24,7 +25,6 @@ from control.ledger import ActionRow, Command, Learned, Proposal
 from control.people import Role
 from control.plans import Cleanup, SetBudget, Spill
 
-LOCAL = "local-"
 TONES = {
     State.DONE: ("", "check"),
     State.FAILED: ("fail", "octagon-x"),
@@ -83,7 +83,11 @@ def top(opened: Opened) -> list[Component]:
         else d("Nothing has begun.", c="ac-note"),
         c="ac-sec",
     )
-    pair = d(predictions(opened.row, opened.lessons), receipt(opened.row.receipt), c="ac-two")
+    pair = d(
+        predictions(opened.row, opened.lessons),
+        receipt(opened.row.receipt, action.over),
+        c="ac-two",
+    )
     return [_head(opened, action), _why(opened, action), steps, pair]
 
 

@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from app.components.lanes import LOCAL
 from app.components.steps import VERBS, groups_in
 from app.components.units import NONE, clock, moment, node_name, percent, said_size
-from app.pages.actions_drawer import LOCAL, said_by
+from app.pages.actions_drawer import said_by
 from app.pages.actions_steps import brief
 from control.actions import FINAL, State
 from control.ledger import ActionRow

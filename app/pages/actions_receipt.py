@@ -12,12 +12,17 @@ from app.components.kit import chip, d, icon, s
 from app.components.units import MINUS, counted, node_name, said, said_size, whole
 
 
-def receipt(found: Mapping[str, Any]) -> Component:
+def receipt(found: Mapping[str, Any], over: bool) -> Component:
     """Per stream: before + in − expired = after. Per place: where the rows were and are. Checksums."""
     if not found:
+        text = (
+            "None was kept: nothing was committed."
+            if over
+            else "Written when the action has ended."
+        )
         return d(
             title("Correctness receipt"),
-            d("It is written when the action has ended.", c="ac-note"),
+            d(text, c="ac-note"),
             c="ac-sec",
         )
     good = bool(found.get("ok"))

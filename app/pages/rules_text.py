@@ -52,6 +52,8 @@ def line_of(error: ControlError, text: str) -> int | None:
     quoted = _QUOTED.search(error.what) or re.search(r"`(\w+)`", error.what)
     table = next((name for name in ("policy", "limits") if f"[{name}]" in error.where), "")
     wanted = quoted.group(1) if quoted else names[-1] if names else ""
+    if table == "policy" and wanted == "policy":
+        wanted = "name"  # of the policy
     return _find(text, table, wanted) or (_find(text, "", table) if table else None)
 
 
