@@ -5,7 +5,8 @@ Dash serves all of them at one address; what is not in this registry is refused,
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +19,7 @@ from app.parts import parts_of
 from app.problems import Problem
 from control.people import Role
 
+MANY = frozenset({"ALL", "ALLSMALLER"})  # wildcards that stand for a list
 ENDPOINT = "/_dash-update-component"
 
 
@@ -71,6 +73,19 @@ class Callbacks:
     def find(self, output: str) -> Called | None:
         return self._called.get(output)
 
+    def fits(self, output: str, body: Mapping[str, Any]) -> bool:
+        """Whether a call has what Dash takes for granted."""
+        spec = self._dash.callback_map[output]
+        outputs, changed = body.get("outputs", []), body.get("changedPropIds", [])
+        several = isinstance(spec["output"], list | tuple)
+        return (
+            _same(body.get("inputs", []), _of(spec["inputs"]))
+            and _same(body.get("state", []), _of(spec["state"]))
+            and _same(outputs if several else [outputs], _of(spec["output"]))
+            and isinstance(changed, list)
+            and all(isinstance(name, str) for name in changed)
+        )
+
     def _note(self, made: Callable[[], None], called: Called) -> None:
         before = set(self._dash.callback_map)
         made()
@@ -93,7 +108,7 @@ def guard_callbacks(app: Flask, callbacks: Callbacks) -> None:
 def _check(app: Flask, callbacks: Callbacks, who: Who) -> None:
     body = request.get_json(silent=True)
     output = body.get("output") if isinstance(body, dict) else None
-    if not isinstance(output, str) or not _well_formed(body):
+    if not isinstance(body, dict) or not isinstance(output, str):
         raise Problem("malformed", "This is not the call of a callback.")
     called = callbacks.find(output)
     if called is None or called.role is None:
@@ -101,22 +116,43 @@ def _check(app: Flask, callbacks: Callbacks, who: Who) -> None:
     if not who.actor.role.covers(called.role):
         text = f"This needs the role {called.role}; you are {who.actor.role}."
         raise Problem("role", text, needed=called.role.value, role=who.actor.role.value)
+    if not callbacks.fits(output, body):
+        raise Problem("malformed", "Inputs, state or outputs are not those of this callback.")
     if not called.polls and who.session is not None:
         parts_of(app).sessions.touch(who.session, g.now_s)
 
 
-def _well_formed(body: Any) -> bool:
-    """As far as Dash takes it for granted."""
-    lists = all(
-        isinstance(body.get(name, []), list) for name in ("inputs", "state", "changedPropIds")
-    )
-    return lists and all(
-        _of_property(one)
-        for name in ("inputs", "state")
-        for item in body.get(name, [])
-        for one in (item if isinstance(item, list) else [item])
-    )
+def _same(given: Any, wanted: Sequence[tuple[Any, str]]) -> bool:
+    """Properties of the same components in the same order; where all of a kind are meant, a list of them."""
+    if not isinstance(given, list) or len(given) != len(wanted):
+        return False
+    return all(_fits(one, *named) for one, named in zip(given, wanted, strict=True))
 
 
-def _of_property(one: Any) -> bool:
-    return isinstance(one, dict) and "id" in one and isinstance(one.get("property"), str)
+def _fits(one: Any, id: Any, property: str) -> bool:
+    if isinstance(id, dict) and MANY & {
+        value[0] for value in id.values() if isinstance(value, list)
+    }:
+        return isinstance(one, list) and all(_alike(each, id, property) for each in one)
+    return _alike(one, id, property)
+
+
+def _alike(one: Any, id: Any, property: str) -> bool:
+    if not isinstance(one, dict) or one.get("property") != property:
+        return False
+    if not isinstance(id, dict):
+        return bool(one.get("id") == id)
+    return isinstance(one.get("id"), dict) and one["id"].keys() == id.keys()
+
+
+def _of(dependencies: Any) -> list[tuple[Any, str]]:
+    """Dash keeps some as objects, some as dicts whose ids are JSON."""
+    found = dependencies if isinstance(dependencies, list | tuple) else [dependencies]
+    return [_pair(one) for one in found]
+
+
+def _pair(one: Any) -> tuple[Any, str]:
+    told = isinstance(one, dict)
+    id = one["id"] if told else one.component_id_str()
+    property = one["property"] if told else one.component_property
+    return json.loads(id) if id.startswith("{") else id, property

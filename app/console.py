@@ -5,13 +5,14 @@ The guard stands before all of it. Of Dash's routes only those are there that th
 
 from __future__ import annotations
 
+import logging
 import re
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import dash
-from dash.exceptions import DependencyException
+from dash.exceptions import CallbackException, DependencyException
 from flask import Flask, Response, g, redirect, request
 
 from app import desk, packed
@@ -98,6 +99,7 @@ def mount(app: Flask) -> None:
     _ready(app, made, callbacks)
     guard_callbacks(app, callbacks)
     app.register_error_handler(DependencyException, _no_such_file)
+    app.register_error_handler(CallbackException, _not_fitting)
     packed.install(app, files, FILES)
     app.extensions["spillway.files"] = files
 
@@ -169,6 +171,12 @@ def _routes(app: Flask, made: dash.Dash) -> None:
 
 def _no_such_file(_: Exception) -> Response:
     return respond(Problem("missing", "There is nothing at this address."))
+
+
+def _not_fitting(error: Exception) -> Response:
+    """What came back does not fit what was asked for: the page is of another version, or somebody plays."""
+    logging.getLogger(__name__).warning("a callback's call does not fit: %s", error)
+    return respond(Problem("malformed", "The call does not fit its callback: load the page again."))
 
 
 def _home() -> Response:

@@ -28,28 +28,32 @@ REFRESHES: Mapping[str, tuple[str, float]] = {
 RANGE, REFRESH = "30m", "2s"
 ZONE_MIN_MAX = 14 * 60
 QUERY_LENGTH_MAX = 64
+WIDTH, WIDTH_MIN, WIDTH_MAX = 1_440, 240, 10_000
 
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """`query` empty: the first one. `zone_min`: minutes east of UTC that times are shown in."""
+    """`query` empty: the first one. `zone_min`: minutes east of UTC that times are shown in. `width`: of the
+    window, in pixels, for labels that must find room."""
 
     query: str = ""
     range: str = RANGE
     refresh: str = REFRESH
     zone_min: int = 0
     theme: str = "dark"
+    width: int = WIDTH
 
     @staticmethod
     def of(raw: Any) -> View:
         told: Mapping[str, Any] = raw if isinstance(raw, Mapping) else {}
-        query, zone = told.get("query"), told.get("zone_min")
+        query, zone, width = told.get("query"), told.get("zone_min"), told.get("width")
         return View(
             query if isinstance(query, str) and len(query) <= QUERY_LENGTH_MAX else "",
             _one_of(told.get("range"), RANGES, RANGE),
             _one_of(told.get("refresh"), REFRESHES, REFRESH),
             zone if type(zone) is int and abs(zone) <= ZONE_MIN_MAX else 0,
             "light" if told.get("theme") == "light" else "dark",
+            width if type(width) is int and WIDTH_MIN <= width <= WIDTH_MAX else WIDTH,
         )
 
     @property

@@ -49,6 +49,7 @@
       if (one === "tb-pause.n_clicks" && pauses) { now.paused = !now.paused; }
     });
     now.theme = window.spillwayTheme.resolved();
+    now.width = Math.round(window.innerWidth);
     now.zone_min = now.utc ? 0 : -new Date().getTimezoneOffset();
     inUrl(now);
     var names = known || [];
@@ -58,6 +59,13 @@
     return [same ? nothing() : now, names, shown, now.range, now.refresh, now.utc ? "UTC" : "Local",
       REFRESH_MS[now.refresh], now.paused, String(now.paused), now.theme];
   }
+
+  /* The top bar's own callback runs again when the window has another width. */
+  var resized = 0;
+  window.addEventListener("resize", function () {
+    clearTimeout(resized);
+    resized = setTimeout(function () { document.dispatchEvent(new CustomEvent("spillway-theme")); }, 300);
+  });
 
   function here(path, ids) {
     var classes = ids.map(function (id) { return "/" + id.page === path ? "nv on" : "nv"; });

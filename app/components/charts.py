@@ -26,6 +26,7 @@ STALE = {  # what is old has no state colours: they would claim to know
     **dict.fromkeys(("mem-t", "near-t", "held-t", "fail-t", "disk-t"), "text-2"),
     "ink-1": "text-3",
 }
+NARROW, MIDDLE = 900, 1_180  # windows: as in assets/*.css
 STEPS_S = (1, 2, 5, 10, 15, 30, 60, 120, 180, 300, 600, 900, 1_800, 3_600, 7_200, 10_800, 21_600,
            43_200, 86_400, 172_800)  # fmt: skip
 
@@ -138,6 +139,12 @@ def nice_ceiling(value: float) -> float:
         return 1.0
     power = 10.0 ** floor(log10(value))
     return next(step * power for step in (1, 2, 2.5, 4, 5, 8, 10) if step * power >= value * 0.9999)
+
+
+def wide_px(window_px: int) -> float:
+    """About how wide Overview's charts are, without their margins: what labels must fit into."""
+    beside = 80 if window_px <= NARROW else 290 if window_px <= MIDDLE else 690
+    return max(200.0, window_px - beside)
 
 
 def rounds(high: float, most: int = 5) -> list[float]:

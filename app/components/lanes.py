@@ -6,7 +6,7 @@ What nodes spill by themselves comes often: neighbours become one range that say
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from app.components.charts import Ink, at_ms, note, rect, safe, stroke
@@ -19,7 +19,7 @@ LOCAL = "local-"
 NAMED_MAX = 3  # nodes
 LANES_MAX = 3
 RANGES_MAX = 30
-LETTER = 0.0075  # of the chart's width: a letter of a label
+LETTER_PX, PAD_PX = 5.7, 12.0  # of a label
 LEAST = 0.0035  # of the chart's width: the shortest range that is seen
 LANE_TOP, LANE_STEP, LANE_HIGH = 0.985, 0.085, 0.06
 
@@ -96,7 +96,9 @@ def _bar(run: Sequence[ActionRow], label: str) -> Range:
     return Range(run[0].started_s, end_s, "disk", label, quiet=True)
 
 
-def place(found: Sequence[Range], since_s: float, until_s: float, now_s: float) -> list[Placed]:
+def place(
+    found: Sequence[Range], since_s: float, until_s: float, now_s: float, wide_px: float
+) -> list[Placed]:
     """What people and rules did: the newest first, each in the first lane in which bar and label have room, or
     without its label. What nodes did by themselves has the lowest lane for itself, and one label."""
     span = until_s - since_s
@@ -107,16 +109,18 @@ def place(found: Sequence[Range], since_s: float, until_s: float, now_s: float) 
     for one in sorted(found, key=lambda r: (r.end_s is not None, -r.start_s)):
         if not one.quiet:
             x0, x1 = _extent(one, since_s, span, now_s)
-            out.append(_placed(one, x0, x1, taken))
-    return out + _own_lane(quiet, since_s, span, now_s)
+            out.append(_placed(one, x0, x1, taken, wide_px))
+    return out + _own_lane(quiet, since_s, span, now_s, wide_px)
 
 
-def _own_lane(quiet: Sequence[Range], since_s: float, span: float, now_s: float) -> list[Placed]:
+def _own_lane(
+    quiet: Sequence[Range], since_s: float, span: float, now_s: float, wide_px: float
+) -> list[Placed]:
     """One label for all: left of the first bar, or else on the longest."""
     if not quiet:
         return []
     extents = [_extent(one, since_s, span, now_s) for one in quiet]
-    wide = LETTER * len(quiet[0].label) + 0.012
+    wide = (LETTER_PX * len(quiet[0].label) + PAD_PX) / wide_px
     longest = max(range(len(quiet)), key=lambda n: extents[n][1] - extents[n][0])
     out = []
     for n, one in enumerate(quiet):
@@ -137,8 +141,10 @@ def _extent(one: Range, since_s: float, span: float, now_s: float) -> tuple[floa
     return x0, min(1.0, max((end - since_s) / span, x0 + LEAST))
 
 
-def _placed(one: Range, x0: float, x1: float, taken: list[list[tuple[float, float]]]) -> Placed:
-    wide = LETTER * len(one.label) + 0.012
+def _placed(
+    one: Range, x0: float, x1: float, taken: list[list[tuple[float, float]]], wide_px: float
+) -> Placed:
+    wide = (LETTER_PX * len(one.label) + PAD_PX) / wide_px
     for lane, spans in enumerate(taken):
         for side, low, high in (("right", x0, x1 + wide), ("left", x0 - wide, x1)):
             if low >= -0.001 and high <= 1.001 and _free(spans, low, high):
@@ -202,8 +208,3 @@ def _label(one: Placed, ink: Ink, at: Sequence[float]) -> dict[str, Any]:
     if one.side == "inside":
         tint = ink("text")
     return {**note(at[0], y, safe(one.range.label), tint, xref="x", yref="paper"), **where}
-
-
-def without_bars(found: Sequence[Range]) -> list[Range]:
-    """For small charts: bands only."""
-    return [replace(one, label="") for one in found if not one.quiet]

@@ -14,6 +14,7 @@ from dash import Patch
 
 from app.components import live
 from app.components.charts import (
+    NARROW,
     Ink,
     at_ms,
     axis,
@@ -24,10 +25,12 @@ from app.components.charts import (
     rect,
     stroke,
     time_axis,
+    wide_px,
 )
-from app.components.node_card import NEAR, Cards, worst
-from app.components.units import clock, figure, node_name
+from app.components.node_card import NEAR, Cards, amount, worst
+from app.components.units import clock, node_name, short
 from app.pages.page import Seen
+from app.view import WIDTH
 from control.menu import memory_ahead
 from control.samples import Series
 from control.snapshot import Doubles
@@ -36,6 +39,7 @@ POINTS = 240
 AHEAD = 0.5  # of the range, to the right of now
 AHEAD_POINTS = 24
 ROW_PX, TOP_PX, LOW_PX = 108, 20, 20
+TICK_PX = 62  # of the time axis
 GAP = 0.02  # of the width, between two charts
 LEAST = 0.12  # of what is ahead: nearer, there is no room for the word
 HEADROOM = 1.1  # above the highest budget: for the word on it
@@ -50,8 +54,10 @@ class Grid:
     rows: int
 
     @staticmethod
-    def of(count: int) -> Grid:
+    def of(count: int, width: int = WIDTH) -> Grid:
+        """On a narrow window two beside each other."""
         columns = count if count <= 3 else 2 if count == 4 else 3 if count <= 9 else 4
+        columns = min(columns, 2) if width <= NARROW else columns
         return Grid(max(1, columns), -(-max(1, count) // max(1, columns)))
 
     @property
@@ -78,6 +84,10 @@ class Picture:
     cards: Cards
     nodes: Sequence[int]
     rest: Sequence[int]
+
+    @property
+    def grid(self) -> Grid:
+        return Grid.of(self.count, self.seen.view.width)
 
     @property
     def since_s(self) -> float:
@@ -108,7 +118,7 @@ def whole(drawn: Picture) -> dict[str, Any]:
         data += _traces(drawn, ink, n, node, x)
     if drawn.rest:
         data += _others(drawn, ink, len(drawn.nodes), x)
-    grid = Grid.of(drawn.count)
+    grid = drawn.grid
     return {"data": data, "layout": layout(ink, **_around(drawn, ink, grid))}
 
 
@@ -127,7 +137,7 @@ def grown(drawn: Picture, fresh: Any, drop: int) -> Patch:
     for k, column in enumerate(_spread(drawn)):
         traces[PER_NODE * len(drawn.nodes) + k] = (x, column[fresh])
     live.grow(patch, traces, drop, numbers)
-    for name, value in _around(drawn, ink, Grid.of(drawn.count)).items():
+    for name, value in _around(drawn, ink, drawn.grid).items():
         patch["layout"][name] = value
     return patch
 
@@ -223,10 +233,11 @@ def _around(drawn: Picture, ink: Ink, grid: Grid) -> dict[str, Any]:
     out: dict[str, Any] = {"margin": {"l": 46, "r": 12, "t": 0, "b": LOW_PX}, "height": grid.height}
     shapes: list[dict[str, Any]] = []
     notes: list[dict[str, Any]] = []
+    most = max(2, int(wide_px(seen.view.width) / grid.columns / TICK_PX))
     for n in range(drawn.count):
         suffix, on = ("" if n == 0 else str(n + 1)), _on(n)
         last = n + grid.columns >= drawn.count
-        x = time_axis(ink, since_s, until_s, seen.view.zone_min, 6, domain=grid.x(n),
+        x = time_axis(ink, since_s, until_s, seen.view.zone_min, most, domain=grid.x(n),
                       anchor=on["yaxis"], showticklabels=last)  # fmt: skip
         out[f"xaxis{suffix}"] = x
         out[f"yaxis{suffix}"] = _bytes(drawn, ink, grid, n, on["xaxis"])
@@ -241,7 +252,7 @@ def _bytes(drawn: Picture, ink: Ink, grid: Grid, n: int, anchor: str) -> dict[st
     high = HEADROOM * cards.scale
     step = _step(high / cards.factor) * cards.factor
     ticks = [step * k for k in range(int(high / step) + 1)]
-    texts = [figure(v / cards.factor).rstrip("0").rstrip(".") if v else "0" for v in ticks]
+    texts = [short(v / cards.factor) for v in ticks]
     texts[-1] += f" {cards.unit}"
     return axis(ink, range=[0, high], domain=grid.y(n), anchor=anchor, tickvals=ticks,
                 ticktext=texts, showticklabels=n % grid.columns == 0)  # fmt: skip
@@ -286,9 +297,9 @@ def _titles(drawn: Picture, ink: Ink, node: int | None, on: dict[str, str]) -> l
         text = f"<b>{len(drawn.rest)} others</b>  median, 10–90 %"
         return [note(0, 1, text, ink("text-2"), **at)]
     used, budget = cards.memory[node] + cards.held[node], cards.budget[node]
-    of = f" of {budget / cards.factor:.2f}" if np.isfinite(budget) else ""
+    of = f" of {amount(cards, float(budget))}" if np.isfinite(budget) else ""
     near = bool(used > NEAR * budget)
-    title = f"<b>{node_name(node)}</b>  {used / cards.factor:.2f}{of} {cards.unit}"
+    title = f"<b>{node_name(node)}</b>  {amount(cards, float(used))}{of} {cards.unit}"
     found = [note(0, 1, title, ink("near-t" if near else "text-2"), **at)]
     full = cards.full_s[node]
     ahead_s = drawn.ahead_s

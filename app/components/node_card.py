@@ -101,13 +101,13 @@ def _card(seen: Seen, cards: Cards, node: int, spark: Any) -> Component:
     used = float(cards.memory[node] + cards.held[node])
     budget = float(cards.budget[node])
     limited = np.isfinite(budget)
-    of = f"of {_amount(cards, budget)} {cards.unit}" if limited else f"{cards.unit}, no budget"
+    of = f"of {amount(cards, budget)} {cards.unit}" if limited else f"{cards.unit}, no budget"
     share = s(percent(used / budget), c=f"nc-pct n{' hot' if hot else ''}") if limited else None
     out, out_unit = rate(float(cards.out[node]))
     return link(
         [
             d(s(node_name(node), c="nc-id"), _when(seen, cards, node, hot), c="nc-top"),
-            d(d(s(_amount(cards, used), c="nc-big n"), s(of, c="nc-of")), share, c="nc-mid"),
+            d(d(s(amount(cards, used), c="nc-big n"), s(of, c="nc-of")), share, c="nc-mid"),
             memory_bar(cards, node),
             _split(cards, node),
             d(
@@ -173,7 +173,7 @@ def _split(cards: Cards, node: int) -> Component:
     parts = [
         s(
             html.I(className=f"sw {tone}"),
-            _amount(cards, float(v[node])),
+            amount(cards, float(v[node])),
             c="" if v[node] else "zero",
         )
         for tone, v in columns
@@ -181,7 +181,7 @@ def _split(cards: Cards, node: int) -> Component:
     return d(*parts, s(cards.unit, c="u"), c="nc-split")
 
 
-def _amount(cards: Cards, value: float) -> str:
+def amount(cards: Cards, value: float) -> str:
     """All cards with the same digits, so that they can be compared."""
     told = value / cards.factor
     return f"{told:.2f}" if told < 100 and cards.scale / cards.factor < 100 else figure(told)

@@ -21,6 +21,7 @@ from app.components.charts import (
     rounds,
     stroke,
     time_axis,
+    wide_px,
 )
 from app.components.live import Cursor
 from app.components.units import duration, prefixed
@@ -86,17 +87,21 @@ def _around(seen: Seen, ink: Ink, series: Series, rows: Sequence[ActionRow]) -> 
     ticks = rounds(high * 1.04)
     end_s = seen.sample.time_s if seen.stale and seen.sample else now_s
     found = lanes.ranges(rows, since_s, end_s)
-    placed = lanes.place(found, since_s, until_s, end_s)
+    placed = lanes.place(found, since_s, until_s, end_s, wide_px(seen.view.width))
     shapes, notes = lanes.drawn(placed, ink, since_s, until_s, end_s, zone)
     gap_shapes, gap_notes = _gap(seen, ink, since_s)
     return {
         "height": HEIGHT,
         "margin": {"l": 46, "r": 12, "t": 6, "b": 20},
-        "xaxis": time_axis(ink, since_s, until_s, zone),
+        "xaxis": time_axis(ink, since_s, until_s, zone, _ticks(seen)),
         "yaxis": _rates(ink, ticks),
         "shapes": [*gap_shapes, *shapes],
         "annotations": [*notes, *_names(seen, ink, series, since_s, ticks[-1]), *gap_notes],
     }
+
+
+def _ticks(seen: Seen) -> int:
+    return max(3, min(9, int(wide_px(seen.view.width) / 70)))
 
 
 def _rates(ink: Ink, ticks: list[float]) -> dict[str, Any]:

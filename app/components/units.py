@@ -24,6 +24,12 @@ def figure(value: float | None, digits: int = 3) -> str:
     return _minus(f"{value:,.{max(0, digits - whole)}f}".replace(",", SPACE))
 
 
+def short(value: float) -> str:
+    """For axes: no zeros behind the point."""
+    text = figure(value)
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
 def prefixed(value: float | None, unit: str = "", digits: int = 3) -> tuple[str, str]:
     """1310000 → 1.31, M; with unit "/s" M/s."""
     if value is None or not isfinite(value):

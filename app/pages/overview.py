@@ -219,7 +219,7 @@ def _ready(series: Series, seen: Seen) -> Series:
 def _look(seen: Seen) -> str:
     """Which picture it is: another one is sent as a whole."""
     view = seen.view
-    return mark(seen.name, view.range, view.zone_min, view.theme, seen.stale)
+    return mark(seen.name, view.range, view.zone_min, view.theme, seen.stale, view.width)
 
 
 def _output(
@@ -245,7 +245,7 @@ def _memory(
     fresh = live.new_rows(cursor, picture, drawn.series)
     if fresh is None or cursor is None:
         told["memory"] = live.begin(picture, drawn.series).to_json()
-        height = memory_chart.Grid.of(drawn.count).height
+        height = drawn.grid.height
         return memory_chart.whole(drawn), {"height": f"{height}px"}
     after, drop = live.after(cursor, drawn.series, fresh, round(KEPT * memory_chart.POINTS))
     told["memory"] = after.to_json()

@@ -7,22 +7,25 @@ import re
 from playwright.sync_api import Page, expect
 
 from control.ledger import Evaluation
+from control.rules import shipped_rules
 from tests.browser.conftest import Visit
 from tests.browser.stage import QUERY, Stage
 
 GOOD = 'name = "mine"\nmode = "propose"\nevery = "30s"\n\n[policy]\nname = "relocate"\nratio = {ratio}\n'
 
 
-def rule(page: Page, name: str) -> object:
-    return page.locator(".ru").filter(has_text=name)
+def switch(page: Page, name: str, mode: str) -> None:
+    page.get_by_role("radiogroup", name=f"Mode of {name}").get_by_text(mode, exact=True).click()
 
 
 def test_each_rule_says_what_holds_it(visit: Visit, stage: Stage) -> None:
     page, watch = visit("/rules")
-    expect(page.locator(".ru")).to_have_count(4)
-    expect(page.locator(".ru", has_text="relocate").locator(".ru-l")).to_have_text(
-        "off: it is not even asked"
-    )
+    expect(page.locator(".ru")).to_have_count(len(shipped_rules()))
+    expect(
+        page.locator(".ru", has=page.get_by_role("button", name="relocate", exact=True)).locator(
+            ".ru-l"
+        )
+    ).to_have_text("off: it is not even asked")
     expect(page.locator("#rules-for")).to_have_text("best_gain")
     expect(page.locator("#rules-blockers .ck").first).to_be_visible()
     expect(page.locator("#rules-budget")).to_contain_text("of 100 GB")
@@ -31,25 +34,25 @@ def test_each_rule_says_what_holds_it(visit: Visit, stage: Stage) -> None:
 
 def test_an_operator_may_propose_but_not_switch_to_auto(visit: Visit, stage: Stage) -> None:
     page, watch = visit("/rules")
-    one = page.locator(".ru", has_text="relocate")
-    one.get_by_text("propose", exact=True).click()
+    one = page.get_by_role("radiogroup", name="Mode of relocate")
+    switch(page, "relocate", "propose")
     expect(page.locator("#rules-said")).to_contain_text("relocate is propose now")
     assert stage.store.rules.find("relocate").mode == "propose"
     expect(page.locator("#rules-foot")).to_contain_text("Needs the role admin; you are operator.")
     expect(one.get_by_role("radio", name="auto")).to_be_disabled()
-    one.get_by_text("off", exact=True).click()
+    switch(page, "relocate", "off")
     expect(page.locator("#rules-said")).to_contain_text("relocate is off now")
     watch.nothing()
 
 
 def test_an_admin_switches_to_auto(visit: Visit, stage: Stage) -> None:
     page, watch = visit("/rules", "ada")
-    page.locator(".ru", has_text="lazy_disk").get_by_text("auto", exact=True).click()
-    expect(page.locator("#rules-sub")).to_contain_text("1 acts by itself")
+    switch(page, "lazy_disk", "auto")
+    expect(page.locator("#rules-said")).to_contain_text("lazy_disk is auto now")
     row = stage.store.rules.find("lazy_disk")
     assert (row.mode, row.editor) == ("auto", "ada")
-    page.locator(".ru", has_text="lazy_disk").get_by_text("off", exact=True).click()
-    expect(page.locator("#rules-sub")).to_contain_text("0 act by themselves")
+    switch(page, "lazy_disk", "off")
+    expect(page.locator("#rules-said")).to_contain_text("lazy_disk is off now")
     watch.nothing()
 
 
