@@ -163,8 +163,8 @@ def _refresh(_: int, raw_view: Any, __: Any, at: Any) -> list[Any]:
     before: Mapping[str, Any] = at if isinstance(at, Mapping) else {}
     row = seen.query
     if row is None or not row.demo:
-        key = mark("none", row.name if row else "")
-        gone = shown.not_demo(row) if before.get("none") != key else no_update
+        key = mark("none", row.name if row else seen.view.query)
+        gone = shown.not_demo(row, seen.view.query) if before.get("none") != key else no_update
         return [gone, {"display": "none"}, *[no_update] * 8, {"none": key}]
     told: dict[str, Any] = {}
     found = knobs.streams_of(row.about)

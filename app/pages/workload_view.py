@@ -31,7 +31,14 @@ WATCH = {
 }
 
 
-def not_demo(row: QueryRow | None) -> Component:
+def not_demo(row: QueryRow | None, name: str) -> Component:
+    if row is None and name:
+        return states.empty(
+            f"There is no query {name}",
+            "Choose another in the top bar.",
+            "sliders-horizontal",
+            c="panel page",
+        )
     if row is None:
         return states.empty(
             "No query is registered",

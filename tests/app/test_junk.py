@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -59,10 +60,12 @@ def test_junk_is_no_error_of_the_server(running: Console, page: str) -> None:
 
 def _outputs(output: str) -> Any:
     names = output[2:-2].split("...") if output.startswith("..") else [output]
-    found = [
-        []
-        if "ALL" in (id := one.rpartition(".")[0])
-        else {"id": id, "property": one.rpartition(".")[2]}
-        for one in names
-    ]
+    found = [_output(one) for one in names]
     return found if output.startswith("..") else found[0]
+
+
+def _output(name: str) -> Any:
+    id, _, prop = name.rpartition(".")
+    if "ALL" in id:
+        return []
+    return {"id": json.loads(id) if id.startswith("{") else id, "property": prop}

@@ -7,8 +7,10 @@ import re
 import pytest
 from playwright.sync_api import Page, expect
 
+from app.feed import SLOW_S
 from app.pages.queries_new import FILE_EXAMPLE
 from control.ledger import QueryRow, Wanted
+from tests.app.made import PASSWORD
 from tests.browser.conftest import Visit
 from tests.browser.stage import OPERATOR, QUERY, START_S, Stage
 
@@ -31,7 +33,7 @@ def told(stage: Stage) -> None:
     about = {"plan": {"root": ROOT}, "operators": [OPERATOR], "groups": 240}
     stage.store.queries.want(QUERY, Wanted.RUNNING)
     stage.store.queries.told(QUERY, "running", "", about, stage.clock.now_s)
-    stage.tick()
+    stage.tick(SLOW_S)
 
 
 def other(stage: Stage, name: str, state: str) -> None:
@@ -39,6 +41,7 @@ def other(stage: Stage, name: str, state: str) -> None:
         QueryRow(name, f'name = "{name}"\n', "", 2, Wanted.STOPPED, False, START_S)
     )
     stage.store.queries.told(name, state, "", {}, START_S)
+    stage.tick(SLOW_S)
 
 
 def drawn(page: Page) -> None:
@@ -121,8 +124,6 @@ def test_a_query_is_registered_with_a_mistake_and_then_rightly(visit: Visit, sta
 def test_unregistering_wants_the_password_when_it_was_given_long_ago(
     visit: Visit, stage: Stage
 ) -> None:
-    from tests.app.made import PASSWORD
-
     other(stage, "orders", "stopped")
     page, watch = visit("/queries", "ada")
     expect(page.locator("#queries-list")).to_contain_text("orders")

@@ -24,7 +24,7 @@ def learned(stage: Stage) -> None:
 def test_what_runs_here_and_what_was_learned(visit: Visit) -> None:
     page, watch = visit("/settings", "ada")
     expect(page.locator("#settings-about")).to_contain_text(sqlite3.sqlite_version)
-    expect(page.locator("#settings-about")).to_contain_text("console running")
+    expect(page.locator("#settings-about")).to_contain_text("console serving")
     row = page.locator("#settings-lines tbody tr").first
     expect(row).to_contain_text("copying, CPU s")
     expect(row).to_contain_text("+50 %")

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from playwright.sync_api import Page, expect
 
-from control.ledger import Command, CommandState
+from app.feed import SLOW_S
+from control.ledger import Command, CommandState, QueryRow, Wanted
 from control.plans import SetBudget, plan_from_json
 from tests.browser.conftest import Visit
 from tests.browser.stage import BUDGET, QUERY, Stage
@@ -40,7 +41,7 @@ def tell(stage: Stage, **options: str) -> None:
     stage.store.queries.told(
         QUERY, "running", "", {"nodes": stage.nodes, "streams": streams}, stage.clock.now_s
     )
-    stage.tick()
+    stage.tick(SLOW_S)
 
 
 def ended(stage: Stage, text: str = "done") -> list[Command]:
@@ -117,11 +118,10 @@ def test_hot_keys_are_shifted_once_there_are_any(visit: Visit, stage: Stage) -> 
 
 
 def test_a_query_that_is_no_demo_has_nothing_to_turn(visit: Visit, stage: Stage) -> None:
-    from control.ledger import QueryRow, Wanted
-
     stage.store.queries.add(
         QueryRow("orders", 'name = "orders"\n', "", 2, Wanted.STOPPED, False, 0.0)
     )
+    stage.tick(SLOW_S)
     page, watch = visit("/workload?query=orders")
     expect(page.locator("#workload-none")).to_contain_text("orders is not a demo")
     expect(page.locator("#workload-slow")).to_be_hidden()
