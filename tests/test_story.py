@@ -321,7 +321,9 @@ def results(up: Up) -> tuple[int, int]:
 
 def count(sql: str) -> tuple[int, int]:
     """Rows, and a sum of their hashes: equal for equal multisets."""
-    found = duckdb.sql(f"SELECT count(*), sum(hash(k, va, vb)::HUGEINT) FROM ({sql})").fetchone()
+    summed = f"SELECT count(*), sum(hash(k, va, vb)::HUGEINT) FROM ({sql})"
+    with duckdb.connect() as db:
+        found = db.execute(summed).fetchone()
     assert found is not None
     return int(found[0]), int(found[1] or 0)
 
