@@ -9,7 +9,7 @@ from dash import ALL, Input, Output, State, ctx, no_update
 from dash.development.base_component import Component
 
 from app.callbacks import Callbacks
-from app.components import confirm, reasons, states
+from app.components import confirm, reasons
 from app.components.confirm import Ask
 from app.components.kit import d
 from app.desk import act, feed, may, role
@@ -115,8 +115,7 @@ def _one(on: Callbacks) -> None:
         polls=True,
     )(_shown)
     panes = [Output(f"rules-pane-{name}", "hidden") for name in rules_layout.PANES]
-    run = Output("rules-run", "disabled"), Output("rules-run", "title")
-    on.callback(Role.VIEWER, *panes, *run, Input("rules-pane", "value"))(_panes)
+    on.callback(Role.VIEWER, *panes, Input("rules-pane", "value"))(_panes)
 
 
 # -- the list ------------------------------------------------------------------------------------------
@@ -132,13 +131,13 @@ def _list(
     hold, last = found.hold(), _last(told, saved, done)
     now = mark(
         [(one.row.name, one.row.mode, one.help, one.fired) for one in listed], used, bytes_max, hold, last,
-        chosen_of(rows, chosen), str(role()), seen.view.zone_min,
+        chosen_of(rows, chosen, seen.name), str(role()), seen.view.zone_min,
     )  # fmt: skip
     if now == before:
         return [no_update] * 7
     auto = sum(1 for row in rows if row.mode == Mode.AUTO)
     return [
-        rules_view.listed(listed, chosen_of(rows, chosen)),
+        rules_view.listed(listed, chosen_of(rows, chosen, seen.name)),
         f"{len(rows)}, of which {auto} act{'s' if auto == 1 else ''} by {'itself' if auto == 1 else 'themselves'}",
         rules_view.foot(),
         rules_view.held(hold, seen.view.zone_min, may("release")),
@@ -216,7 +215,7 @@ def _ask(_: list[Any]) -> Any:
 def _shown(_: int, view: Any, chosen: Any, __: Any, before: Any) -> list[Any]:
     seen = look(view)
     rows = feed().rules()
-    row = next((row for row in rows if row.name == chosen_of(rows, chosen)), None)
+    row = next((row for row in rows if row.name == chosen_of(rows, chosen, seen.name)), None)
     if row is None:
         return [[], [], [], "", [], ""]
     lock = dict(
@@ -247,7 +246,5 @@ def _parameters(row: RuleRow) -> list[Component]:
         return [d(reasons.refusals((), str(error)), c="ru-note")]
 
 
-def _panes(pane: str) -> list[Any]:
-    """What is shown; and whether who asks may run a backtest: it takes seconds of a core."""
-    why = "" if role().covers(Role.OPERATOR) else states.not_allowed(Role.OPERATOR, role())
-    return [*(name != pane for name in rules_layout.PANES), bool(why), why]
+def _panes(pane: str) -> list[bool]:
+    return [name != pane for name in rules_layout.PANES]

@@ -10,6 +10,7 @@ from app.desk import feed
 from app.feed import Feed
 from app.pages.page import Seen
 from app.parts import parts
+from control.errors import ControlError
 from control.handling.plans import BUDGET, DAILY_BYTES, DAILY_PAUSE_S
 from control.ledger import Evaluation, RuleRow, Used
 
@@ -23,14 +24,23 @@ def rule_of(text: str) -> Mapping[str, Any]:
     return feed().kept(("rule", text), DAY_S, lambda: parts().advice.rule(text))
 
 
-def chosen_of(rows: Sequence[RuleRow], chosen: Any) -> str:
-    """The chosen one; without one that which does most."""
+def chosen_of(rows: Sequence[RuleRow], chosen: Any, query: str) -> str:
+    """The chosen one; without one that which does most on the query that is looked at."""
     names = [row.name for row in rows]
     if chosen in names:
         return str(chosen)
     order = {mode: n for n, mode in enumerate(("auto", "propose", "off"))}
-    ranked = sorted(rows, key=lambda row: (order.get(row.mode, 3), row.name))
+    ranked = sorted(
+        rows, key=lambda row: (not _covers(row, query), order.get(row.mode, 3), row.name)
+    )
     return ranked[0].name if ranked else ""
+
+
+def _covers(row: RuleRow, query: str) -> bool:
+    try:
+        return rule_of(row.text)["query"] in ("*", query)
+    except ControlError:
+        return False
 
 
 def fired(found: Feed, seen: Seen) -> Mapping[str, int]:

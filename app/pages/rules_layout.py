@@ -108,7 +108,7 @@ def _backtest() -> Component:
             d(id="rules-verdict", c="bt-f"),
             id="rules-bt-box", hidden=True,
         ),
-        c="bt",
+        id="rules-bt", c="bt",
     )  # fmt: skip
 
 

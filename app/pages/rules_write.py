@@ -8,7 +8,7 @@ from dash import Input, Output, State, ctx, no_update
 from dash.development.base_component import Component
 
 from app.callbacks import Callbacks
-from app.components import reasons
+from app.components import reasons, states
 from app.components.kit import d, s
 from app.desk import act, feed, role
 from app.pages import rules_layout, rules_plot, rules_text, rules_view
@@ -44,6 +44,8 @@ def _writing(on: Callbacks) -> None:
         Output("rules-save", "disabled"),
         Output("rules-try", "disabled"),
         Output("rules-save-why", "children"),
+        Output("rules-run", "disabled"),
+        Output("rules-run", "title"),
         Input("rules-text", "value"),
         prevent_initial_call=True,
     )(_checked)
@@ -58,7 +60,6 @@ def _writing(on: Callbacks) -> None:
 
 
 def _trying(on: Callbacks) -> None:
-    busy = [(Output(f"rules-{name}", "disabled"), True, False) for name in ("run", "try")]
     on.callback(
         Role.OPERATOR,
         Output("rules-result", "data"),
@@ -70,7 +71,7 @@ def _trying(on: Callbacks) -> None:
         State("rules-span", "value"),
         State("view", "data"),
         prevent_initial_call=True,
-        running=busy[:1],
+        running=[(Output("rules-bt", "className"), "bt busy", "bt")],
     )(_try)
     on.callback(
         Role.VIEWER,
@@ -99,7 +100,7 @@ def _begin(chosen: Any, policy: Any, _: int, view: Any) -> tuple[Any, Any]:
         return rules_text.begun(str(policy), look(view).name), no_update
     if ctx.triggered_id == "rules-begin":
         return no_update, no_update
-    name = chosen_of(rows, chosen)
+    name = chosen_of(rows, chosen, look(view).name)
     return next((row.text for row in rows if row.name == name), ""), no_update
 
 
@@ -108,13 +109,15 @@ def _checked(raw: Any) -> list[Any]:
     found = rules_text.check(text)
     needed = KINDS["rule.save"].role
     barred = not role().covers(needed)
-    why = f"needs the role {needed}; you are {role()}" if barred else _why_not(found)
+    why = states.not_allowed(needed, role()) if barred else _why_not(found)
     return [
         _said(found),
         rules_view.gutter(text, found.line),
         bool(barred or not found.good or why),
         bool(barred or not found.good),
         why,
+        not role().covers(Role.OPERATOR),
+        "" if role().covers(Role.OPERATOR) else states.not_allowed(Role.OPERATOR, role()),
     ]
 
 
@@ -157,7 +160,7 @@ def _try(_: int, __: int, chosen: Any, raw: Any, span: Any, view: Any) -> tuple[
     if seen.query is None:
         return no_update, reasons.refusals((), "There is no query to try it on.")
     rows = feed().rules()
-    row = next((row for row in rows if row.name == chosen_of(rows, chosen)), None)
+    row = next((row for row in rows if row.name == chosen_of(rows, chosen, seen.name)), None)
     text = rules_text.cut(raw) if ctx.triggered_id == "rules-try" else row.text if row else ""
     length = rules_layout.SPANS.get(str(span), rules_layout.SPANS[rules_layout.SPAN])[1]
     try:
@@ -181,7 +184,7 @@ def _plotted(told: Any, raw_view: Any, chosen: Any) -> list[Any]:
     seen = look(raw_view)
     rows = feed().rules()
     if not isinstance(told, dict) or (
-        ctx.triggered_id == "rules-rule" and told.get("rule") != chosen_of(rows, chosen)
+        ctx.triggered_id == "rules-rule" and told.get("rule") != chosen_of(rows, chosen, seen.name)
     ):
         return [True, False, rules_plot.none(), "", [], [], no_update]
     if not told.get("snapshots"):

@@ -95,6 +95,7 @@ def test_evaluations_say_why_also_nothing_was_done(visit: Visit, stage: Stage) -
     stage.store.rules.evaluated(
         Evaluation("best_gain", QUERY, now_s - 90, now_s, 1, "nothing", said)
     )
+    stage.tick(3.0)
     page, watch = visit("/rules?rule=best_gain&pane=log")
     line = page.locator("#rules-log .ev").first
     expect(line).to_contain_text("nothing gains enough")
