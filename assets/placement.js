@@ -481,11 +481,19 @@
     if (given && given.operator !== operator) { tellDash(); }
   }
 
+  /* Told that there is nothing (not: not told yet): the boxes that wait for it go. */
+  function emptied(raw) {
+    S.data = null; S.bands = [];
+    var box = document.getElementById("placement-map"), canvas = document.getElementById("placement-ids");
+    if (raw && box) { box.textContent = ""; }
+    if (raw && canvas) { sized(canvas, canvas.clientWidth, 24); }
+  }
+
   /* -- what Dash calls -- */
   var no = function () { return window.dash_clientside.no_update; };
   var frame = "";
   function picture(raw, drops, order, shape, given) {
-    if (!raw || !raw.groups) { S.data = null; return no(); }
+    if (!raw || !raw.groups) { emptied(raw); return no(); }
     var same = S.data && S.data.raw.operator === raw.operator && S.data.raw.query === raw.query;
     S.data = opened(raw);
     S.drops = drops || [];
@@ -551,7 +559,7 @@
     if (location.pathname !== "/placement") { return no(); }
     var told = new URLSearchParams(location.search);
     function keep(name, value, plain) { if (value && value !== plain) { told.set(name, value); } else { told.delete(name); } }
-    keep("operator", operator, S.data && S.data.raw.operators && S.data.raw.operators[0]);
+    keep("operator", operator, S.data && S.data.raw.first);
     keep("colour", colour, "productivity"); keep("order", order, "value"); keep("shape", shape, "tiles"); keep("filter", filter, "");
     var text = given ? ranges(given.groups) : "";
     keep("groups", text.length <= 400 ? text : "", "");

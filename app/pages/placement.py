@@ -104,7 +104,7 @@ def _picture(_: int, view: Any, operator: Any, colour: Any, text: Any, before: A
     if seen.sample is None:
         if before == "none":
             return [no_update] * 10
-        return [None, "none", [], None, "", "", _no_data(seen), "", "Select matches", True]
+        return [{"groups": 0}, "none", [], None, "", "", _no_data(seen), "", "Select matches", True]
     wanted = (seen.name, str(operator or ""), _colour(colour), str(text or "")[:TEXT_MAX])
     made = _made(seen, *wanted)
     now = mark(made["mark"], wanted)

@@ -149,6 +149,7 @@ def picture(
     return {
         "query": snapshot.query,
         "operator": name,
+        "first": snapshot.operators[0].name,
         "groups": len(rows),
         "ids": _ids(groups.group[rows]),
         "node": _b64(groups.owner[rows].astype("<u2")),

@@ -272,13 +272,14 @@ def test_a_selection_from_a_browser_names_only_what_there_is(
     wanted = {n for n in numbers if isinstance(n, int)}
     assert set(snapshot.groups.group[rows].tolist()) <= wanted
     assert (snapshot.groups.operator[rows] == 1).all()
-    for wrong in (
+    unusable: tuple[Any, ...] = (
         None,
         [],
         "x",
         {"operator": 3, "groups": [1]},
         {"operator": "one", "groups": "1"},
-    ):
+    )
+    for wrong in unusable:
         assert not len(what.selected_rows(snapshot, wrong)[1])
 
 

@@ -68,6 +68,8 @@ def test_a_budget_is_proposed(visit: Visit, idle: Stage) -> None:
     shown(page, "n5")
     page.click("#nodes-set")
     expect(page.locator("#proposal-body")).to_contain_text("A budget is a number of MB")
+    page.locator("#proposal-body").get_by_role("button", name="Close").click()
+    expect(page.locator("#proposal-body")).to_be_hidden()
     page.fill("#nodes-budget", "500")
     page.locator("#nodes-budget").press("Tab")
     page.click("#nodes-set")
