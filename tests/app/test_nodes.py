@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import plotly.graph_objects as go
+import plotly.graph_objects as go  # type: ignore[import-untyped]
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -82,7 +82,7 @@ def test_every_figure_can_be_read_and_sorted(snapshot: ClusterSnapshot) -> None:
 
 
 def seen_of(snapshot: ClusterSnapshot, stale: bool) -> Seen:
-    fresh = Fresh(1.0, stale, Alive("engine", 1.0, "running", stale))
+    fresh = Fresh(1.0, stale, Alive("engine", "running", 1.0, stale))
     return Seen(View(), None, sample_of(snapshot, NOW_S), fresh, NOW_S)
 
 
@@ -95,7 +95,8 @@ def test_the_chart_is_one_that_plotly_takes_and_grows_by_lists(
         name: np.random.default_rng(points).random((points, columns)) * 1e5
         for name in ("rows_in_per_s", "rows_out_per_s")
     }
-    series = Series(NOW_S - 5.0 * np.arange(points, 0, -1), values, 5.0)
+    times = np.array([NOW_S - 5.0 * n for n in range(points, 0, -1)], dtype=np.float64)
+    series = Series(times, values, 5.0)
     drawn = nodes_chart.whole(seen_of(snapshot, stale), series, node)
     go.Figure(drawn)  # raises for what Plotly does not know
     for trace in drawn["data"]:
