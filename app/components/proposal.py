@@ -103,15 +103,19 @@ def _triggered(asked: list[Any]) -> Any:
 
 
 def _parts(open_: Any, _: int, before: Any, raw_view: Any) -> list[Any]:
-    """Polled only while the panel is open: what became of it can change."""
+    """Polled only while the panel is open: what became of it can change. A poll that overtakes the first
+    drawing draws nothing: buttons drawn twice would lose a click in between."""
+    nothing = [no_update] * (len(PARTS) + 1)
     if not isinstance(open_, dict) or open_.get("close"):
-        return [no_update] * (len(PARTS) + 1)
+        return nothing
+    name = str(open_.get("proposal", ""))
+    known = before if isinstance(before, list) and len(before) == len(PARTS) + 1 else [None]
+    if "proposal-open.data" not in ctx.triggered_prop_ids and known[0] != name:
+        return nothing
     marks, made = _drawn(open_, raw_view)
-    known = (
-        before if isinstance(before, list) and len(before) == len(marks) else [None] * len(marks)
-    )
-    kept = [no_update if m == k else one() for m, k, one in zip(marks, known, made, strict=True)]
-    return [*kept, marks]
+    same = known[1:] if known[0] == name else [None] * len(PARTS)
+    kept = [no_update if m == k else one() for m, k, one in zip(marks, same, made, strict=True)]
+    return [*kept, [name, *marks]]
 
 
 def _drawn(open_: Mapping[str, Any], raw_view: Any) -> tuple[list[str], list[Callable[[], Any]]]:

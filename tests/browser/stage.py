@@ -206,6 +206,11 @@ class Stage:
         )  # fmt: skip
         self.store.actions.keep([row])
 
+    def going(self, still: bool) -> None:
+        """The move that the story ends with: still running, or done."""
+        part = (Part(OPERATOR, tuple(range(8))),)
+        self.act("01e-0", Move(part, 2, 3, 55 * MB), 60, None if still else 50.0)
+
     def story(self) -> Stage:
         """Something of each kind on the charts."""
         part = (Part(OPERATOR, tuple(range(8))),)
@@ -213,7 +218,7 @@ class Stage:
         self.act("01b-0", Cleanup(part, 5, 18 * MB), 1_150, 190.0, rule="night_cleanup")
         self.act("01c-0", Move(part, 4, 0, 61 * MB), 800, 85.0, rule="relocate")
         self.act("01d-0", Move(part, 2, 1, 37 * MB), 420, 20.0, fails="disk full")
-        self.act("01e-0", Move(part, 2, 3, 55 * MB), 60, None)
+        self.going(True)
         for n in range(9):
             self.act(f"local-{n}", Spill(part, 2, 3 * MB), 300 - 11 * n, 0.0)
         return self
