@@ -15,7 +15,7 @@ from dash.development.base_component import Component
 from app.components import charts
 from app.components.charts import Ink
 from app.components.kit import d, s
-from app.components.lanes import TONES
+from app.components.lanes import LOCAL, TONES
 from app.components.units import (
     MINUS,
     NONE,
@@ -60,6 +60,7 @@ OFF_MAX = 4.0  # the track goes from a quarter to four times what was predicted
 CLOSE = 0.25  # within a quarter of what was predicted
 HEIGHT = 132
 PAD_MIN_S, PAD_MAX_S, PAD_SHARE = 60.0, 900.0, 1.0
+RECORDED_S = 30.0  # by then what the engine told of a tick is in the store
 
 
 def written(value: float, how: str) -> str:
@@ -98,8 +99,11 @@ def place_of(predicted: float, actual: float) -> float | None:
 def predictions(row: ActionRow, lessons: Sequence[Learned]) -> Component:
     found = [one for one in compared(row) if one["figure"] in FIGURES and _something(one)]
     if not found:
+        local = row.id.startswith(LOCAL)
         text = (
-            "A node's own spill is not priced beforehand." if not row.command else "Not there yet."
+            "A node's own spill is not priced beforehand."
+            if local
+            else "Nothing was predicted, or nothing is measured."
         )
         return d(title("Predicted and actual"), d(text, c="ac-note"), c="ac-sec")
     heads = [
@@ -176,20 +180,22 @@ def _coefficient(name: str, value: float) -> str:
 # -- what it did ---------------------------------------------------------------------------------------
 
 
+def _pad(length_s: float) -> float:
+    return min(PAD_MAX_S, max(PAD_MIN_S, PAD_SHARE * length_s))
+
+
 def window_of(row: ActionRow, now_s: float) -> tuple[float, float]:
     """What is shown around an action: as long again before and after, at least a minute."""
     ended_s = row.ended_s if row.ended_s is not None else now_s
-    pad_s = min(PAD_MAX_S, max(PAD_MIN_S, PAD_SHARE * (ended_s - row.started_s)))
+    pad_s = _pad(ended_s - row.started_s)
     return row.started_s - pad_s, min(now_s, ended_s + 1.5 * pad_s)
 
 
 def settled(row: ActionRow, now_s: float) -> bool:
     """Nothing that is shown around it can change any more."""
-    return (
-        row.ended_s is not None
-        and now_s >= window_of(row, now_s)[1]
-        and now_s > row.ended_s + 1.5 * PAD_MAX_S
-    )
+    if row.ended_s is None:
+        return False
+    return now_s > row.ended_s + 1.5 * _pad(row.ended_s - row.started_s) + RECORDED_S
 
 
 def effect(row: ActionRow, nodes: Series, query: Series, now_s: float, ink: Ink) -> dict[str, Any]:

@@ -160,7 +160,7 @@ def _head(action: Action, axis: Axis) -> Component:
         marks.append(s(first, c="ac-ph", style={"left": "0"}))
         marks.append(s(second, c="ac-ph", style={"left": f"{RIGHT}%"}))
     return d(
-        s("", role="columnheader"),
+        s("", role="columnheader", aria_label="number"),
         s("step", role="columnheader"),
         d(*marks, c="ac-trk", role="columnheader", aria_label="when"),
         s("time", c="r", role="columnheader"),

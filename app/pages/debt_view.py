@@ -37,7 +37,7 @@ from control.samples import Series
 from control.snapshot import NO_LIMIT
 
 NODES_MAX = 40  # rows of the table; those that owe most
-PAIRS_MAX = 12
+PAIRS_MAX = 8
 LINES_MAX = 12  # nodes with a line of their own over time
 HEIGHT = 168
 
@@ -92,7 +92,13 @@ def nodes(debt: Debt, may: bool, why: str) -> list[Component]:
     heads = (("node", ""), ("results owed", "r"), ("growing", "r"), ("on disk", "r"), ("groups", "r"),
              ("room in memory", "r"), ("all takes", "r"), ("clean up what fits", "r"))  # fmt: skip
     rows = [_node(debt, node, may, why) for node in debt.nodes[:NODES_MAX]]
-    made = d(table(heads, rows, "de-nodes"), c="scroll-x")
+    made = d(
+        table(heads, rows, "de-nodes"),
+        c="scroll-x de-scroll",
+        tabIndex="0",
+        role="region",
+        aria_label="What each node owes",
+    )
     more = len(debt.nodes) - NODES_MAX
     return [made, d(f"and {more} more nodes, which owe less", c="de-note")] if more > 0 else [made]
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.pages.actions_drawer import why_no_cancel, why_no_undo
-from app.pages.actions_figures import off, place_of
+from app.pages.actions_figures import off, place_of, settled, window_of
 from app.pages.actions_ledger import ALL, BY, KINDS, STATES, Wanted, chosen, line
 from app.pages.actions_steps import LEFT, RIGHT, axis_of, bars, held_from_to, ticks, timeline
 from control.actions import COURSES, Action
@@ -169,6 +169,18 @@ def test_the_mark_is_right_of_the_middle_when_it_was_more(predicted: float, actu
     text = off(predicted, actual)
     sign = "+×" if actual > predicted else "−÷" if actual < predicted else "e"
     assert text[0] in sign
+
+
+@given(st.floats(0, 5_000), st.floats(0, 10_000))
+def test_what_is_shown_around_an_action_comes_to_rest(took_s: float, later_s: float) -> None:
+    """Once it is settled its window is the same at every later time."""
+    row = replace(action_row("01a-1", NOW_S), ended_s=NOW_S + took_s)
+    now_s = NOW_S + took_s + later_s
+    since_s, until_s = window_of(row, now_s)
+    assert since_s < NOW_S and until_s <= now_s
+    if settled(row, now_s):
+        assert window_of(row, now_s + 1e6) == (since_s, until_s)
+    assert settled(row, now_s + 2_000) and not settled(replace(row, ended_s=None), now_s)
 
 
 def test_nothing_predicted_has_no_place() -> None:
