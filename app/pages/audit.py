@@ -11,7 +11,7 @@ from dash.development.base_component import Component
 from app.callbacks import Callbacks
 from app.components import states
 from app.components.kit import button, chip, d, dmc, icon, panel, s, table
-from app.components.units import counted, duration, moment
+from app.components.units import counted, moment
 from app.pages.page import POLLED, Page, Seen, look, mark
 from app.parts import parts
 from control.kinds import KINDS
@@ -112,7 +112,7 @@ def _refresh(_: int, raw_view: Any, cursors: Any, *given: Any) -> list[Any]:
         before=cursor if isinstance(cursor, int) else None, most=ROWS + 1, **wanted
     )
     more, rows = len(rows) > ROWS, rows[:ROWS]
-    shown = mark([r.id for r in rows], wanted, seen.view.zone_min, round(seen.now_s / 60))
+    shown = mark([r.id for r in rows], wanted, seen.view.zone_min)
     told = {"rows": shown, "next": rows[-1].id if rows and more else None}
     if shown == before.get("rows"):
         return [no_update, not cursor, not more, no_update, told]
@@ -143,9 +143,8 @@ def _drawn(rows: Sequence[AuditLine], wanted: Mapping[str, str], seen: Seen) -> 
 
 def _row(line: AuditLine, seen: Seen) -> list[Any]:
     tone, ic = TONES.get(line.outcome, ("", "info"))
-    ago = f"{duration(seen.now_s - line.time_s)} ago"
     return [
-        s(moment(line.time_s, seen.view.zone_min), c="nowrap", title=ago),
+        s(moment(line.time_s, seen.view.zone_min), c="nowrap"),
         s(line.user, c="b nowrap"),
         s(f"{line.source}" + (f" {line.address}" if line.address else ""), c="dim nowrap"),
         s(line.what, c="nowrap", title=KINDS[line.what].help if line.what in KINDS else None),

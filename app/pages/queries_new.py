@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from dash import Input, Output, State, ctx, dcc, html, no_update
+from dash import Input, Output, State, html, no_update
 from dash.development.base_component import Component
 
 from app.callbacks import Callbacks
@@ -98,7 +98,7 @@ def _file() -> Component:
     text = dmc.Textarea(
         id="queries-text",
         label="Query file (TOML)",
-        description="Paste it here, or take it from a file. Paths must lie below the folders of the setting source_roots.",
+        description="Paste it here. Paths must lie below the folders of the setting source_roots.",
         placeholder=FILE_EXAMPLE,
         className="field code",
         autosize=True,
@@ -106,18 +106,7 @@ def _file() -> Component:
         maxRows=30,
         spellCheck=False,
     )
-    take = dcc.Upload(
-        button("Take it from a file", "", "archive"),
-        id="queries-upload",
-        accept=".toml,text/plain",
-        max_size=200_000,
-        className="upload",
-    )
-    return d(
-        text,
-        d(take, button("Begin with an example", "bare", id="queries-example"), c="form-b"),
-        c="stack",
-    )
+    return d(text, d(button("Begin with an example", id="queries-example"), c="form-b"), c="stack")
 
 
 def _form() -> Component:
@@ -187,10 +176,9 @@ def register(on: Callbacks) -> None:
     on.callback(
         Role.VIEWER,
         Output("queries-text", "value"),
-        Input("queries-upload", "contents"),
         Input("queries-example", "n_clicks"),
         prevent_initial_call=True,
-    )(_taken)
+    )(_example)
     on.callback(
         Role.VIEWER,
         Output("queries-made", "children"),
@@ -222,21 +210,8 @@ def _shown(how: str) -> tuple[dict[str, str], dict[str, str]]:
     return (here, away) if how == FILE else (away, here)
 
 
-def _taken(contents: Any, _: Any) -> Any:
-    if ctx.triggered_id == "queries-example":
-        return FILE_EXAMPLE
-    return decoded(contents) if isinstance(contents, str) else no_update
-
-
-def decoded(contents: str) -> str:
-    """A file as browsers hand it over: data:…;base64,…"""
-    import base64
-    import binascii
-
-    try:
-        return base64.b64decode(contents.partition(",")[2], validate=True).decode("utf-8")
-    except (binascii.Error, UnicodeDecodeError):
-        return "# This file is not UTF-8 text."
+def _example(clicks: Any) -> Any:
+    return FILE_EXAMPLE if clicks else no_update
 
 
 def _made(*values: Any) -> str:

@@ -58,8 +58,10 @@ def listed(
         text = "Register one: a query file, or SQL and a few fields."
         return states.empty("No query is registered", text, "git-branch")
     body = [_row(row, newest.get(row.name), row.name == chosen) for row in rows]
-    head = html.Tr([html.Th(text, className=c, scope="col") for text, c in HEADS])
-    made = html.Table([html.Thead(head), html.Tbody(body)], className="tbl qu-list")
+    heads = [
+        html.Th(text or s("what to do", c="sr"), className=c, scope="col") for text, c in HEADS
+    ]
+    made = html.Table([html.Thead(html.Tr(heads)), html.Tbody(body)], className="tbl qu-list")
     return d(made, c="scroll-x")
 
 

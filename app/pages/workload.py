@@ -46,6 +46,8 @@ def layout(**_: Any) -> Component:
         ),
         dcc.Store(id="workload-at"),
         dcc.Store(id="workload-made"),
+        dcc.Store(id="workload-has"),
+        dcc.Store(id="workload-told"),
         dcc.Store(id="workload-did"),
         dcc.Store(id=PROPOSE),
         id="workload",
@@ -92,6 +94,7 @@ def register(on: Callbacks) -> None:
         Output("workload-none", "children"),
         Output("workload-all", "style"),
         Output("workload-made", "data"),
+        Output("workload-told", "data"),
         Output("workload-output", "figure"),
         Output("workload-nodes", "children"),
         Output("workload-log", "children"),
@@ -103,10 +106,12 @@ def register(on: Callbacks) -> None:
         *POLLED,
         Input("workload-did", "data"),
         State("workload-at", "data"),
+        State("workload-has", "data"),
         polls=True,
     )(_refresh)
     on.callback(
         Role.VIEWER,
+        Output("workload-has", "data"),
         Output("workload-streams", "children"),
         Output("workload-slow-node", "value"),
         Output("workload-memory-node", "value"),
@@ -124,7 +129,7 @@ def register(on: Callbacks) -> None:
         Output({"type": "workload-apply", "stream": MATCH}, "disabled"),
         Output({"type": "workload-now", "stream": MATCH}, "children"),
         Input({"type": "workload-knob", "stream": MATCH, "knob": ALL}, "value"),
-        Input("workload-at", "data"),
+        Input("workload-told", "data"),
         State("view", "data"),
         State({"type": "workload-apply", "stream": MATCH}, "id"),
         polls=True,
@@ -158,24 +163,26 @@ def register(on: Callbacks) -> None:
 # -- showing ---------------------------------------------------------------------------------------------
 
 
-def _refresh(_: int, raw_view: Any, __: Any, at: Any) -> list[Any]:
+def _refresh(_: int, raw_view: Any, __: Any, at: Any, has: Any) -> list[Any]:
     seen = look(raw_view)
     before: Mapping[str, Any] = at if isinstance(at, Mapping) else {}
     row = seen.query
     if row is None or not row.demo:
         key = mark("none", row.name if row else seen.view.query)
         gone = shown.not_demo(row, seen.view.query) if before.get("none") != key else no_update
-        return [gone, {"display": "none"}, *[no_update] * 8, {"none": key}]
+        return [gone, {"display": "none"}, *[no_update] * 9, {"none": key}]
     told: dict[str, Any] = {}
     found = knobs.streams_of(row.about)
     count = len(seen.sample.snapshot.nodes) if seen.sample else int(row.about.get("nodes") or 0)
     names = [{"value": str(n), "label": node_name(n)} for n in range(count)]
     told["made"] = mark(row.name, count, [(one.name, [k.name for k in one.knobs]) for one in found])
-    new = told["made"] != before.get("made")
+    told["streams"] = mark(row.name, row.about.get("streams"))
+    new = told["made"] != has  # again until the browser says that it has the sliders of just this
     return [
         None,
         {},
         told["made"] if new else no_update,
+        told["streams"] if told["streams"] != before.get("streams") else no_update,
         _chart(seen, before, told),
         _node_lines(seen, told, before),
         _log(seen, told, before),
@@ -183,7 +190,7 @@ def _refresh(_: int, raw_view: Any, __: Any, at: Any) -> list[Any]:
         names if new else no_update,
         _slow_now(row.about),
         _hot_now(found),
-        {**told, "streams": mark(row.about.get("streams"))},
+        told,
     ]
 
 
@@ -242,20 +249,20 @@ def _hot_now(found: Sequence[knobs.Stream]) -> str:
     return f"skewed: {', '.join(hot)}; shifted by {max(one.shift for one in found)} so far"
 
 
-def _made(_: Any, raw_view: Any) -> list[Any]:
+def _made(made: Any, raw_view: Any) -> list[Any]:
     """Sliders and what may be pressed, anew for another query; what somebody is turning is not touched."""
     seen, why = look(raw_view), shown.why_not()
     row = seen.query
     factors = [why is not None] * len(ctx.outputs_list[-1])
     off, title = [why is not None] * len(BUTTONS), [why] * len(BUTTONS)
     if row is None or not row.demo:
-        return [[], None, None, *off, *title, None, factors]
+        return [made, [], None, None, *off, *title, None, factors]
     found = knobs.streams_of(row.about)
     body: Any = shown.streams(found) or states.empty(
         "No stream is generated", "There is nothing to turn.", "info"
     )
     said = reasons.line(why) if why else None
-    return [body, "0", "0", *off, *title, said, factors]
+    return [made, body, "0", "0", *off, *title, said, factors]
 
 
 def _turned(values: Sequence[Any], _: Any, raw_view: Any, at: Any) -> tuple[Any, Any, Any]:

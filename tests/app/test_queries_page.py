@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
@@ -112,15 +111,6 @@ def test_what_is_typed_into_fields_is_what_the_file_says(
         "streams",
         "sink",
     }
-
-
-@given(st.binary(max_size=60))
-def test_a_file_is_taken_as_it_is(body: bytes) -> None:
-    found = new.decoded("data:text/plain;base64," + base64.b64encode(body).decode())
-    try:
-        assert found == body.decode("utf-8")
-    except UnicodeDecodeError:
-        assert found.startswith("#")
 
 
 def test_every_state_has_its_buttons() -> None:
