@@ -161,4 +161,34 @@ HELP: Mapping[str, Help] = {
         "The budget of a rolling 24 h minus what actions took; half of it is kept for people.",
         "When it is used up an admin can raise it, or override it once.",
     ),
+    "steps": Help(
+        "Steps",
+        "What an action does, in the papers' order: a move has eight, a spill four, a clean-up five.",
+        "Times are the engine's, by its own clock. Where one part is much longer, the axis is broken at the switch.",
+        "A step that stays open: see what the engine says of it, and cancel the action before its commit.",
+    ),
+    "predicted": Help(
+        "Predicted and actual",
+        "What the cost model foretold of this action, and what the engine measured.",
+        "The mark is on a scale from a quarter to four times what was predicted; grey is within 25 %.",
+        "Nothing: the model learns from each action. If it stays far off, look at the coefficients in Settings.",
+    ),
+    "receipt": Help(
+        "Correctness receipt",
+        "Proof that no row was lost and none came twice.",
+        "For each stream: rows before, what came in, less what expired, must be the rows after; checksums compared.",
+        "If it differs, stop automation and report it with `run.py diagnose`.",
+    ),
+    "backtest": Help(
+        "Backtest",
+        "What a rule would have done on what was recorded, as if it had been on auto.",
+        "Recorded snapshots go through the same policy, interlock and arbiter; memory and rates are simulated.",
+        "Compare it with the grey lines, which are nodes' own spills alone, before switching a rule to auto.",
+    ),
+    "evicted": Help(
+        "Evicted and kept",
+        "How many results each MB brings in memory, and how many each MB on disk is kept from bringing.",
+        "Results a second over bytes, by node; what is owed is an estimate from the groups' rates.",
+        "Where the hatched bar is longer, the wrong groups were spilled: clean them up first.",
+    ),
 }

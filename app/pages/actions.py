@@ -336,7 +336,13 @@ def _effect(row: ActionRow, seen: Seen) -> dict[str, Any]:
         return metrics.node_series(*span), metrics.query_series(*span)
 
     nodes, query = feed().kept(("effect", row.id, row.ended_s, round(until_s)), 60.0, read)
-    return actions_figures.effect(row, nodes, query, seen.now_s, Ink(seen.view.theme, seen.stale))
+    return actions_figures.effect(
+        row,
+        nodes,
+        query,
+        seen.now_s,
+        Ink(seen.view.theme, seen.stale and row.ended_s is None),  # what is over is not old
+    )
 
 
 def _do(_: list[Any], __: list[Any], name: Any) -> tuple[Any, Any]:

@@ -10,6 +10,7 @@ from dash import html
 from dash.development.base_component import Component
 
 from app.components import because, states
+from app.components.help import mark
 from app.components.kit import button, chip, d, icon, s
 from app.components.lanes import LOCAL
 from app.components.steps import words
@@ -74,6 +75,7 @@ def top(opened: Opened) -> list[Component]:
     steps = d(
         d(
             html.H3("Steps", className="p-title"),
+            mark("steps"),
             s(_steps_sub(action), c="p-sub"),
             d(key_of(action), c="p-right"),
             c="ac-h",

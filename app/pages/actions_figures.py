@@ -105,7 +105,7 @@ def predictions(row: ActionRow, lessons: Sequence[Learned]) -> Component:
             if local
             else "Nothing was predicted, or nothing is measured."
         )
-        return d(title("Predicted and actual"), d(text, c="ac-note"), c="ac-sec")
+        return d(title("Predicted and actual", "predicted"), d(text, c="ac-note"), c="ac-sec")
     heads = [
         s(""),
         s("predicted", c="r"),
@@ -115,7 +115,7 @@ def predictions(row: ActionRow, lessons: Sequence[Learned]) -> Component:
     ]
     rows = [_figure(one) for one in found]
     return d(
-        title("Predicted and actual"),
+        title("Predicted and actual", "predicted"),
         d(*heads, c="ac-pa h"),
         *rows,
         _lesson(found, lessons),

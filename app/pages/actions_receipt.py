@@ -8,6 +8,7 @@ from typing import Any
 from dash import html
 from dash.development.base_component import Component
 
+from app.components.help import mark
 from app.components.kit import chip, d, icon, s
 from app.components.units import MINUS, counted, node_name, said, said_size, whole
 
@@ -21,13 +22,18 @@ def receipt(found: Mapping[str, Any], over: bool) -> Component:
             else "Written when the action has ended."
         )
         return d(
-            title("Correctness receipt"),
+            title("Correctness receipt", "receipt"),
             d(text, c="ac-note"),
             c="ac-sec",
         )
     good = bool(found.get("ok"))
-    mark = chip("equal", "", "check") if good else chip("differs", "fail", "octagon-x")
-    parts = [title("Correctness receipt", mark), _problems(found), _streams(found), _places(found)]
+    good_or_not = chip("equal", "", "check") if good else chip("differs", "fail", "octagon-x")
+    parts = [
+        title("Correctness receipt", "receipt", good_or_not),
+        _problems(found),
+        _streams(found),
+        _places(found),
+    ]
     return d(*[p for p in parts if p is not None], _checked(found), c="ac-sec")
 
 
@@ -95,5 +101,6 @@ def _checked(found: Mapping[str, Any]) -> Component:
     return d(" ".join(texts), c="ac-note")
 
 
-def title(text: str, right: Any = None) -> Component:
-    return d(html.H3(text, className="p-title"), d(right, c="p-right") if right else None, c="ac-h")
+def title(text: str, help: str, right: Any = None) -> Component:
+    end = d(right, c="p-right") if right else None
+    return d(html.H3(text, className="p-title"), mark(help), end, c="ac-h")

@@ -69,6 +69,7 @@ def layout(**_: Any) -> Component:
                     "Evicted and kept",
                     d(states.loading(80), id="debt-pairs"),
                     sub="results/s for each MB",
+                    help=help_mark("evicted"),
                     right=legend(("mem", "in memory"), ("disk", "on disk")),
                     c="data",
                 ),

@@ -44,7 +44,12 @@ def _left() -> Component:
         help=help_mark("interlock"),
         right=button("New rule", "", "plus", id="rules-new"),
     )
-    day = panel("Disruption budget", d(states.loading(70), id="rules-budget"), c="bud")
+    day = panel(
+        "Disruption budget",
+        d(states.loading(70), id="rules-budget"),
+        help=help_mark("day"),
+        c="bud",
+    )
     holds = panel(
         "What holds it now",
         d(states.loading(44), id="rules-blockers"),
@@ -96,7 +101,7 @@ def _backtest() -> Component:
         c="legend",
     )
     return d(
-        d(s(id="rules-bt-sub", c="p-sub"), d(span, button("Run backtest", "", "play", id="rules-run"), c="p-right"),
+        d(help_mark("backtest"), s(id="rules-bt-sub", c="p-sub"), d(span, button("Run backtest", "", "play", id="rules-run"), c="p-right"),
           c="p-head"),
         d(id="rules-bt-said", role="status"),
         d(rules_plot.none(), id="rules-bt-none"),
