@@ -22,7 +22,7 @@ from app.settings import ConsoleSettings
 from control.errors import ControlError
 from engine import commands
 from engine.errors import SettingError, SpillwayError
-from engine.settings import Settings, show
+from engine.settings import TABLE, Setting, Settings, show
 
 EXIT_USER = commands.EXIT_USER
 EXIT_INTERRUPTED = 130
@@ -258,8 +258,19 @@ def _console(arguments: argparse.Namespace, settings: Settings, data: Path) -> C
         idle_s=settings.idle_minutes * 60.0,
         absolute_s=settings.signin_hours * 3_600.0,
         about={"data": str(data)},
-        shown=asdict(settings),
+        shown={s.name: _shown(s, getattr(settings, s.name)) for s in TABLE},
     )
+
+
+def _shown(setting: Setting, value: object) -> dict[str, object]:
+    """One setting as the console shows it."""
+    return {
+        "value": value,
+        "default": setting.default,
+        "variable": setting.variable,
+        "help": setting.help,
+        "changed": value != setting.parse(setting.default),
+    }
 
 
 def backup_command(arguments: argparse.Namespace, settings: Settings) -> int:
