@@ -82,7 +82,12 @@ def _all() -> Component:
         c="nd-change",
     )
     rows = grid.grid(
-        "nodes-table", COLUMNS, "Table of nodes", height=_height(0), select="singleRow", empty="No node yet"
+        "nodes-table",
+        COLUMNS,
+        "Table of nodes",
+        height=_height(0),
+        select="singleRow",
+        empty="No node yet",
     )
     return panel("Nodes", d(id="nodes-empty"), rows, sub=s(id="nodes-sub"), right=change, c="data")
 
