@@ -24,6 +24,25 @@
       if (filter) { event.preventDefault(); filter.focus(); }
     }
   });
+  /* What opens beside its mark closes when somebody looks elsewhere, and turns round at the window's edge. */
+  function others(kept) {
+    document.querySelectorAll("details.pop[open]").forEach(function (one) { if (one !== kept) { one.removeAttribute("open"); } });
+  }
+  document.addEventListener("click", function (event) { others(event.target.closest("details.pop")); });
+  document.addEventListener("keydown", function (event) {
+    if (event.key !== "Escape") { return; }
+    var open = document.querySelector("details.pop[open]");
+    if (open) { others(null); open.querySelector("summary").focus(); }
+  });
+  document.addEventListener("toggle", function (event) {
+    var pop = event.target;
+    if (!pop.matches || !pop.matches("details.pop") || !pop.open) { return; }
+    others(pop);
+    pop.removeAttribute("data-side");
+    var box = pop.lastElementChild.getBoundingClientRect();
+    if (box.right > window.innerWidth - 8) { pop.setAttribute("data-side", "left"); }
+    else if (box.bottom > window.innerHeight - 8 && box.top > box.height + 40) { pop.setAttribute("data-side", "up"); }
+  }, true);
   function click(id, event) {
     var found = document.getElementById(id);
     if (found) { event.preventDefault(); found.click(); }

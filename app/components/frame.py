@@ -186,37 +186,29 @@ def _hold() -> Component:
 
 
 def _user() -> Component:
+    """Who is signed in, and what is theirs alone: theme, signing out."""
     themes = [
-        dmc.MenuItem(label, id=f"theme-{name}", leftSection=icon(ic), n_clicks=0)
-        for name, label, ic in (
+        html.Button(
+            [icon(ic), name], id=f"theme-{key}", className="um-i", n_clicks=0, type="button"
+        )
+        for key, name, ic in (
             ("auto", "As the system", "contrast"),
             ("light", "Light", "sun"),
             ("dark", "Dark", "moon"),
         )
     ]
-    target = html.Button(
-        [s(id="user-name", c="u-n"), s(id="user-role", c="u-r")],
-        className="user",
-        type="button",
-        **label("You: theme, keys, sign out"),
-    )
-    made: Component = dmc.Menu(
-        [
-            dmc.MenuTarget(target),
-            dmc.MenuDropdown(
-                [
-                    dmc.MenuLabel("Theme"),
-                    *themes,
-                    dmc.MenuDivider(),
-                    dmc.MenuItem("API", href="/api", leftSection=icon("scroll-text")),
-                    dmc.MenuItem(
-                        "Sign out", id="sign-out", leftSection=icon("log-out"), n_clicks=0
-                    ),
-                ]
-            ),
-        ],
-        position="bottom-end",
-        width=180,
-        keepMounted=True,
-    )
-    return made
+    out = _item("log-out", "Sign out")
+    inside = [
+        s("Theme", c="um-k"),
+        *themes,
+        d(c="um-line"),
+        html.A(_item("scroll-text", "API"), href="/api", className="um-i"),
+        html.Button(out, id="sign-out", className="um-i", n_clicks=0, type="button"),
+    ]
+    who = [s(id="user-name", c="u-n"), s(id="user-role", c="u-r")]
+    target = html.Summary(who, className="user", **label("You: theme, sign out"))
+    return html.Details([target, d(*inside, c="um")], className="pop")
+
+
+def _item(ic: str, text: str) -> list[Any]:
+    return [icon(ic), text]

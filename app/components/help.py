@@ -13,22 +13,12 @@ from app.pages.page import Page
 
 
 def mark(name: str) -> Component:
-    """A small ? beside a metric's name; `name` is one of metrics_help.HELP."""
+    """A small ? beside a metric's name; `name` is one of metrics_help.HELP. The browser's own disclosure: it works
+    by mouse and keyboard without a script; assets/keys.js closes it when somebody looks elsewhere."""
     told = HELP[name]
-    button = html.Button(
-        icon("circle-help"),
-        className="help-mark",
-        type="button",
-        **label(f"What is {told.name.lower()}?"),
-    )
-    made: Component = dmc.Popover(
-        [dmc.PopoverTarget(button), dmc.PopoverDropdown(_text(told), className="help-pop", p=0)],
-        position="bottom-start",
-        shadow="md",
-        withinPortal=True,
-        trapFocus=False,
-    )
-    return made
+    asked = label(f"What is {told.name.lower()}?")
+    button = html.Summary(icon("circle-help"), className="help-mark", **asked)
+    return html.Details([button, d(_text(told), c="help-pop")], className="help pop")
 
 
 def _text(told: Help) -> Component:

@@ -54,12 +54,13 @@ def test_the_theme_changes_at_once_charts_too_and_stays(visit: Visit) -> None:
 
     expect(root).to_have_attribute("data-theme", "light")
     assert line() == "rgb(35, 42, 52)"
-    page.get_by_label("You: theme, keys, sign out").click()
+    page.get_by_label("You: theme, sign out").click()
     page.locator("#theme-dark").click()
     expect(root).to_have_attribute("data-theme", "dark")
     expect(root).to_have_attribute("data-mantine-color-scheme", "dark")
     page.wait_for_function(
-        f"getComputedStyle(document.querySelector('{ink}')).stroke === 'rgb(221, 227, 235)'"
+        "(ink) => getComputedStyle(document.querySelector(ink)).stroke === 'rgb(221, 227, 235)'",
+        arg=ink,
     )
     page.reload()
     ready(page)
@@ -150,7 +151,7 @@ def test_signed_out_is_said_and_what_was_shown_stays(visit: Visit, stage: Stage)
 def test_signing_out_ends_the_session(visit: Visit, stage: Stage) -> None:
     page, watch = visit()
     ready(page)
-    page.get_by_label("You: theme, keys, sign out").click()
+    page.get_by_label("You: theme, sign out").click()
     page.locator("#sign-out").click()
     expect(page).to_have_url(f"{stage.url}/sign-in")
     page.goto(f"{stage.url}/overview")

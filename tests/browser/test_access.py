@@ -1,0 +1,27 @@
+"""axe on the console's pages, both themes: nothing serious. Charts have a label, figures are text."""
+
+from __future__ import annotations
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+
+from app.pages.all import pages
+from tests.browser.conftest import Visit
+
+SERIOUS = ("serious", "critical")
+
+
+@pytest.mark.parametrize("theme", ["dark", "light"])
+@pytest.mark.parametrize("path", [page.href for page in pages()])
+def test_axe_finds_nothing_serious(visit: Visit, path: str, theme: str) -> None:
+    page, _ = visit(path, user="ada", theme=theme)
+    page.wait_for_selector("#content > *")
+    page.wait_for_timeout(2_500)  # until what is polled is there
+    found = Axe().run(page).response["violations"]
+    serious = [
+        f"{one['id']}: {one['help']}: {node['html'][:400]}"
+        for one in found
+        if one["impact"] in SERIOUS
+        for node in one["nodes"][:4]
+    ]
+    assert not serious, "\n".join(serious)
