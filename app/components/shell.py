@@ -61,6 +61,11 @@ def register(on: Callbacks) -> None:
     on.in_browser(
         "toggled", Output("help", "opened"), Input("help-open", "n_clicks"), State("help", "opened")
     )
+    _register_served(on)
+
+
+def _register_served(on: Callbacks) -> None:
+    """What the server answers."""
     # Not with the rest: what is chosen depends on the names, and the rest on what is chosen.
     on.callback(
         Role.VIEWER,
