@@ -14,11 +14,13 @@
    shows everybody else why not. `count=lambda feed, query: …` puts a number beside its name in the navigation.
 2. Reading: `POLLED` is `Input("poll", "n_intervals"), Input("view", "data")`; begin with `seen = look(view)`, which
    gives the query, its newest sample, how old it is, and `seen.view` (range, zone, theme). `feed()` reads what is
-   shared by all watchers; what only one asks for, from `parts().store`. One batched callback for each page with
+   shared by all watchers (what is dear there may be None: not yet); what only one asks for, from `parts().store`. One batched callback for each page with
    `polls=True`; return `no_update` for what has not changed (keep a `mark(values)` in a store). Charts are dicts
    (components.charts), live ones grow by Patch (components.live).
 3. Acting: `answer = act(kind, body, query)`, nothing else; `answer.accepted` or say `answer.text` and refusals
-   (components.reasons). Disabled buttons say why: `states.not_allowed(...)`. To show a plan before it is carried
+   (components.reasons). Disabled buttons say why: `states.not_allowed(...)`. Buttons inside what is polled are
+   drawn anew with it, and a click in that moment is lost: send them only when they change (assets/fetch.js sees to
+   it that being drawn is not taken for being clicked). To show a plan before it is carried
    out, have a `dcc.Store(id={"type": "propose", "page": "<name>"})` on the page and return into it
    `{"proposal": answer.id}` or `refused(answer)`: the panel of components.proposal opens on every page.
 4. Looks: components.kit (d, s, panel, chip, button, table …), components.states (empty, loading, failed,
