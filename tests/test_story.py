@@ -257,6 +257,7 @@ def test_workload(up: Up) -> None:
     up.ctl("workload", "set", "--stream", "prices", "rate=3200")
 
 
+@pytest.mark.long
 def test_a_query_is_registered_and_exact_whatever_happens(up: Up, tmp_path: Path) -> None:
     inputs = up.data / "inputs"
     feed(inputs, 0)
