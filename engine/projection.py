@@ -1,6 +1,7 @@
 """What the store is told of one query's actions and commands, from its desk's records.
 
-The records are the truth and stay in the checkpoint until they are told; nothing is told twice as new.
+The records are the truth and stay in the checkpoint until they are told. What the store cannot take now is
+told the next time; to be told the same twice is nothing to it.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from typing import Any
 
 from control import actions
 from control.actions import Action
-from control.ledger import ActionRow, Command
+from control.ledger import ActionRow, Command, CommandState
 from control.ports import Store
 from engine.adapt.desk import Desk
 from engine.adapt.errands import Outcome
@@ -26,6 +27,7 @@ class Watched:
         self._before = before
         self._expected: dict[str, Command] = before._expected if before else {}
         self._pending: dict[str, None] = {}
+        self._ended: list[Outcome] = []
         self._budgets = dict(desk.budgets)
 
     def expect(self, command: Command) -> None:
@@ -34,26 +36,24 @@ class Watched:
         while len(self._expected) > EXPECTED_MAX:
             del self._expected[next(iter(self._expected))]
 
-    def heard(self, outcome: Outcome) -> None:
-        """The command is over; its actions may still be told."""
-
-    def outcomes(self) -> list[Outcome]:
-        found = self._before.outcomes() if self._before else []
-        return found + self.desk.errands.outcomes()
-
-    def changed_budgets(self) -> Mapping[str, int]:
-        """Node → bytes, where an action changed any since this was last asked."""
-        now = dict(self.desk.budgets)
-        if now == self._budgets:
-            return {}
-        self._budgets = now
-        return {str(node): most for node, most in now.items()}
-
-    def tell_actions(self, store: Store) -> None:
-        """Every action that changed; what cannot be told now is told the next time."""
+    def tell(self, store: Store, now_s: float) -> None:
+        """Actions, commands and budgets that changed; those of the run before first."""
         if self._before is not None:
-            self._before.tell_actions(store)
+            self._before.tell(store, now_s)
             self._before = None
+        self._tell_actions(store)
+        self._ended += self.desk.errands.outcomes()
+        while self._ended:
+            ended = self._ended[0]
+            store.commands.end(ended.command, CommandState(ended.state), ended.body, now_s)
+            del self._ended[0]
+        now = dict(self.desk.budgets)
+        if now != self._budgets:
+            named = {str(node): most for node, most in now.items()}
+            store.kept.put(budgets_of(self.query), named)
+            self._budgets = now
+
+    def _tell_actions(self, store: Store) -> None:
         self._pending |= dict.fromkeys(self.desk.records.changed())
         if not self._pending:
             return
@@ -89,6 +89,11 @@ class Watched:
             records.actuals.get(action.id, {}),
             records.receipts.get(action.id, {}),
         )
+
+
+def budgets_of(query: str) -> str:
+    """The name under which its nodes' budgets are kept."""
+    return f"budgets:{query}"
 
 
 def _predicted(command: Command | None, name: str) -> Mapping[str, Any]:

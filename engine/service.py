@@ -11,7 +11,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +25,7 @@ from engine.demo import prune
 from engine.errors import HostError, SpillwayError
 from engine.host import EngineHost, QueryStatus
 from engine.lifecycle import LIVE, State
-from engine.projection import Watched
+from engine.projection import Watched, budgets_of
 from engine.query.model import QuerySpec
 from engine.registry import plan_of, roots_of, spec_of
 from engine.runner import QueryRun
@@ -73,7 +73,7 @@ class Service:
         self.host = EngineHost(settings, master=master, warn=warn, clock=clock, seated=self._seated)
         self.roots = roots_of(settings.source_roots, data)
         self._kept: dict[str, _Kept] = {}
-        self._waiting: dict[str, str] = {}  # commands at a desk → query
+        self._ends: list[tuple[str, CommandState, str]] = []  # of commands, not told yet
         self._begun_s = clock()
         self._due: dict[str, float] = {}
         self._trouble = ""
@@ -142,11 +142,27 @@ class Service:
             if row.name not in self._kept:
                 self._take_in(row)
             kept = self._kept.get(row.name)
-            if kept is not None:
-                kept.row = row
-                if kept.wanted is not row.wanted:
-                    self._bring_about(kept, row.wanted)
+            if kept is None:
+                continue
+            if row.nodes not in (None, kept.spec.nodes):
+                self._spread_anew(kept, row)
+            elif kept.wanted is not row.wanted:
+                self._bring_about(kept, row.wanted)
+            kept.row = row
         self._tell_states()
+
+    def _spread_anew(self, kept: _Kept, row: QueryRow) -> None:
+        """Another number of nodes: stop it; once it has stopped, take it in as what it is to be."""
+        status = self.host.status_of(row.name)
+        if status.live:
+            if status.state != State.STOPPING:
+                self.host.stop(row.name)
+            return
+        self.host.unregister(row.name)
+        before = self._kept.pop(row.name)
+        self._take_in(row)
+        if (again := self._kept.get(row.name)) is not None:
+            again.slow, again.watched = before.slow, before.watched
 
     def _take_in(self, row: QueryRow) -> None:
         try:
@@ -217,12 +233,10 @@ class Service:
             return None
         if command.kind == "workload":
             return self._workload(self._find(command.query), command.body)
-        if command.kind == "nodes":
-            return self._nodes(self._find(command.query), command.body["nodes"])
         kept = self._kept.get(command.query)
         if kept is not None and command.kind == "query.start":
             kept.wanted = None  # it is tried again, even where it failed before
-        self._reconcile()
+        self._due["states"] = 0.0
         return f"{command.kind.removeprefix('query.')} of {command.query} is under way"
 
     def _find(self, name: str) -> _Kept:
@@ -237,7 +251,6 @@ class Service:
         if watched is None or self.host.status_of(command.query).state != State.RUNNING:
             raise HostError(f"query {command.query} is not running")
         by = f"rule {command.rule} ({command.user})" if command.rule else command.user
-        self._waiting[command.id] = command.query
         watched.expect(command)
         watched.desk.errands.leave(
             Wish(
@@ -264,24 +277,8 @@ class Service:
         kept.told = None
         return "; ".join(said)
 
-    def _nodes(self, kept: _Kept, count: int) -> str:
-        """Stop it, and have it start with the new number."""
-        name = kept.row.name
-        if self.host.status_of(name).live:
-            self.host.stop(name)
-            if not self.host.wait_for(name, {State.STOPPED, State.FINISHED}, timeout_s=60):
-                raise HostError(f"query {name} did not stop; try again")
-        self.host.unregister(name)
-        row = replace(kept.row, nodes=count)
-        spec = spec_of(row, self.data, self.roots)
-        self.host.register(spec, ())
-        self._kept[name] = _Kept(row, spec, plan_of(spec), wanted=Wanted.STOPPED, slow=kept.slow)
-        self._reconcile()
-        return f"{name} starts with {count} nodes"
-
     def _ended(self, id: str, state: CommandState, text: str) -> None:
-        outcome = {"text": text, "actions": [], "refusals": []}
-        self.store.commands.end(id, state, outcome, self.clock())
+        self._ends.append((id, state, text))
 
     # -- what came of it -----------------------------------------------------------------------------
 
@@ -295,7 +292,7 @@ class Service:
         kept.slow = run.slow
         kept.watched = Watched(run.spec.name, desk, kept.watched)
         try:
-            budgets = self.store.kept.get(f"budgets:{run.spec.name}") or {}
+            budgets = self.store.kept.get(budgets_of(run.spec.name)) or {}
         except StoreError as error:
             self._say(str(error))
             budgets = {}
@@ -303,18 +300,15 @@ class Service:
 
     def _tell(self) -> None:
         """Actions and commands, as they are now."""
+        now = self.clock()
+        while self._ends:
+            id, state, text = self._ends[0]
+            outcome = {"text": text, "actions": [], "refusals": []}
+            self.store.commands.end(id, state, outcome, now)
+            del self._ends[0]
         for kept in self._kept.values():
-            if kept.watched is None:
-                continue
-            watched = kept.watched
-            watched.tell_actions(self.store)
-            for outcome in watched.outcomes():
-                state = CommandState(outcome.state)
-                self.store.commands.end(outcome.command, state, outcome.body, self.clock())
-                self._waiting.pop(outcome.command, None)
-                watched.heard(outcome)
-            if budgets := watched.changed_budgets():
-                self.store.kept.put(f"budgets:{kept.row.name}", budgets)
+            if kept.watched is not None:
+                kept.watched.tell(self.store, now)
 
     def _beat(self, state: str) -> None:
         about = {

@@ -26,6 +26,8 @@ Bytes = npt.NDArray[np.uint8]
 STEPS = 7  # of the heat
 NEAR = 0.85
 MEMORY, DISK, FLIGHT, MATCH = 1, 2, 4, 8  # bits of a group's flags; the heat's step is above them
+TINY = 1e-9  # what is less shows as that
+RANGE = 1e6  # most between the first and the last edge
 NICE = (1.0, 1.5, 2.0, 3.0, 5.0, 7.0, 10.0)
 
 
@@ -81,12 +83,12 @@ def _short(value: float) -> str:
 
 def scale_of(values: Doubles) -> Scale:
     """Round edges around where most values are, so that they seldom change from tick to tick."""
-    some = values[values > 0]
+    some = np.maximum(values[values > 0], TINY)
     if not len(some):
         return Scale((1.0, 2.0, 3.0, 4.0, 5.0, 6.0), 0.5, 12.0, False)
     low, high = (float(v) for v in np.quantile(some, (0.08, 0.92)))
-    if high / max(low, 1e-12) > 4:
-        edges = _geometric(low, high)
+    if high / low > 4:
+        edges = _geometric(max(low, high / RANGE), high)
         return Scale(edges, edges[0] / 16, edges[-1] * 16, True)
     edges = _linear(low, high)
     return Scale(edges, 0.0, 2 * edges[-1], False)

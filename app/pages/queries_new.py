@@ -6,6 +6,7 @@ Nothing that was typed is lost: the drawer keeps its fields when it is closed, a
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 from dash import Input, Output, State, html, no_update
@@ -53,6 +54,7 @@ time = "ts"
 options = { preset = "volumes", rate = 200, start = "now" }"""
 SQL_EXAMPLE = """SELECT p.symbol, p.ts, p.price, v.volume
 FROM prices AS p JOIN volumes AS v ON p.symbol = v.symbol"""
+CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f]")
 FIELDS = ("name", "sql", "streams", "nodes", "groups", "memory", "window", "sink", "path")
 FILE, FORM = "A query file", "SQL and fields"
 
@@ -232,11 +234,17 @@ def composed(given: dict[str, Any]) -> str:
 
 def _sql(value: Any) -> str:
     """Inside a TOML text of several lines."""
-    return str(value or "").strip().replace("\\", "\\\\").replace('"""', '""\\"')
+    text = str(value or "").replace("\r\n", "\n").strip()
+    return _printed(text.replace("\\", "\\\\").replace('"""', '""\\"'))
 
 
 def _quoted(value: Any) -> str:
-    return json.dumps(str(value or "").strip(), ensure_ascii=False)
+    return _printed(json.dumps(str(value or "").strip(), ensure_ascii=False))
+
+
+def _printed(text: str) -> str:
+    """TOML takes no control characters but as \\u escapes."""
+    return CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 def _register(_: Any, how: str, text: Any, start: Any, *values: Any) -> Any:

@@ -8,6 +8,7 @@ step, and every step is judged again when its turn comes: the engine's word is t
 from __future__ import annotations
 
 import queue
+import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -62,6 +63,8 @@ class Errands:
         self._left: queue.SimpleQueue[Wish] = queue.SimpleQueue()
         self._told: queue.SimpleQueue[Outcome] = queue.SimpleQueue()
         self._now: list[_Errand] = []
+        self._closing = threading.Lock()
+        self._closed = ""  # why nothing is taken up any more
 
     @property
     def waiting(self) -> bool:
@@ -69,8 +72,12 @@ class Errands:
         return not self._left.empty()
 
     def leave(self, wish: Wish) -> None:
-        """From any thread."""
-        self._left.put(wish)
+        """From any thread; after the end it is answered at once."""
+        with self._closing:
+            if not self._closed:
+                self._left.put(wish)
+                return
+        self._end(wish.command, FAILED, f"{self._closed}; state unchanged", [])
 
     def outcomes(self) -> list[Outcome]:
         """From any thread: what came about since this was last asked."""
@@ -91,6 +98,8 @@ class Errands:
 
     def give_up(self, why: str) -> None:
         """The query stops: what is on its way has ended, what has not begun will not."""
+        with self._closing:
+            self._closed = why
         while not self._left.empty():
             self._end(self._left.get().command, FAILED, f"{why}; state unchanged", [])
         for errand in self._now:
