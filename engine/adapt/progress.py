@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from control.actions import Action
 from engine.adapt import edits
+from engine.adapt.derive import Derive, Resort, runs_of
 from engine.adapt.side import Found, Job
 from engine.adapt.tasks import Lighten, Merge, Order
 from engine.state.model import Place, Run
@@ -24,10 +25,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Tick:
-    """The end of a tick that began after now, or of none where no input comes."""
+    """The end of a tick that began after now; `any`: also of one without input, where none comes."""
+
+    any: bool = True
 
 
-TICK = Tick()
+TICK, LATER = Tick(), Tick(any=False)
 Course = Generator[Job | Tick, Any, None]
 
 
@@ -38,6 +41,8 @@ class Log:
         self.desk, self.action = desk, action
         self.cpu_s = self.wall_s = 0.0  # of the tasks that worked for it
         self.held_s: float | None = None  # since when its groups' input waits
+        self.about: dict[str, Any] = {}  # what its receipt says besides
+        self.figures: dict[str, float] = {}
         self.kept = ""  # what stays if it ends before its last commit
 
     @contextmanager
@@ -94,7 +99,9 @@ def names(work: Mapping[int, Sequence[Order]]) -> frozenset[str]:
     runs: list[Run] = []
     for orders in work.values():
         for order in orders:
-            if isinstance(order, Merge):
+            if isinstance(order, Resort | Derive):
+                runs += runs_of(order)
+            elif isinstance(order, Merge):
                 runs += [run for g in order.generations for side in g for run in side]
             else:
                 runs.append(order.run)
