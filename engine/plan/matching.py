@@ -84,13 +84,14 @@ def shown(query: JoinQuery) -> str:
 
 
 def current(
-    spec: QuerySpec, query: JoinQuery, plan: Plan, replan: Replan | None
-) -> tuple[JoinQuery, Plan]:
+    spec: QuerySpec, query: JoinQuery, plan: Plan, replan: Replan | None, *, exact: bool = True
+) -> tuple[JoinQuery, Plan, Flow]:
     """What a checkpoint runs by now: the file's query and plan, unless they were migrated."""
     if replan is None:
-        return query, plan
+        return query, plan, compile_flow(plan, query, exact=exact)
     moved = replace(query, order=replan.tree)
-    return moved, build_plan(spec, moved, replan)
+    built = build_plan(spec, moved, replan)
+    return moved, built, compile_flow(built, moved, exact=exact, sources_like=replan.sources)
 
 
 def transition(
@@ -120,9 +121,10 @@ def transition(
         following += 1
         for at, side in enumerate(op.sides):
             origins[op.number, at] = _origin(side, op.keys, owner, old, placements)
-    replan = Replan(tree, tuple(named), spec.nodes, following)
+    sources = tuple(source.mark for source in old.sources)
+    replan = Replan(tree, tuple(named), spec.nodes, following, sources)
     plan = build_plan(spec, moved, replan)
-    flow = compile_flow(plan, moved, exact=exact)
+    flow = compile_flow(plan, moved, exact=exact, sources_like=sources)
     dropped = tuple(op.id for op in old.ops if op.id not in stay)
     return Transition(moved, plan, flow, replan, origins, dropped)
 
@@ -130,7 +132,7 @@ def transition(
 def _draft(spec: QuerySpec, query: JoinQuery, most: int, exact: bool) -> Flow:
     """The new plan under names that do not matter: its sides and keys do."""
     names = tuple(Named(f"draft-{n}", (0,)) for n in range(max(most, len(query.inputs))))
-    plan = build_plan(spec, query, Replan(query.order, names, spec.nodes, 0))
+    plan = build_plan(spec, query, Replan(query.order, names, spec.nodes, 0, ()))
     return compile_flow(plan, query, exact=exact)
 
 

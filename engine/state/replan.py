@@ -27,12 +27,14 @@ class Named:
 @dataclass(frozen=True, slots=True)
 class Replan:
     """`tree` None: one join of all inputs. `operators` in the plan's order, children first; `nodes`: how many
-    there were; `following`: the number of the next operator that needs a name."""
+    there were; `following`: the number of the next operator that needs a name; `sources`: in which order Spark has
+    them, which is the query file's for ever."""
 
     tree: Tree | None
     operators: tuple[Named, ...]
     nodes: int
     following: int
+    sources: tuple[str, ...]
 
     @property
     def names(self) -> frozenset[str]:
@@ -45,6 +47,7 @@ class Replan:
             "operators": named,
             "nodes": self.nodes,
             "following": self.following,
+            "sources": list(self.sources),
         }
 
     @staticmethod
@@ -52,7 +55,8 @@ class Replan:
         if raw is None:
             return None
         named = tuple(Named(name, tuple(placement)) for name, placement in raw["operators"])
-        return Replan(_tree(raw["tree"]), named, raw["nodes"], raw["following"])
+        sources = tuple(raw["sources"])
+        return Replan(_tree(raw["tree"]), named, raw["nodes"], raw["following"], sources)
 
 
 def _tree(raw: Any) -> Any:

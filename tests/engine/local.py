@@ -25,7 +25,6 @@ from engine.arrow_map import ArrowMap
 from engine.brief import Brief
 from engine.errors import SpillwayError
 from engine.exchange import CONTROL, Packing, packed_bytes
-from engine.flow import compile_flow
 from engine.hashing import FULL_MASK
 from engine.outcome import Outcome, outcome_of
 from engine.plan.build import build_plan
@@ -185,8 +184,9 @@ class Local:
         plan, log = build_plan(spec, self.query), CommitLog(self.root / "cp" / "commits")
         before = log.open(describe(plan))
         assert not before or not differences(before, describe(plan))
-        self.query, plan = current(spec, self.query, plan, log.recover().manifest.plan)
-        flow = compile_flow(plan, self.query, exact=self.mask == FULL_MASK)
+        known = log.recover().manifest.plan
+        exact = self.mask == FULL_MASK
+        self.query, plan, flow = current(spec, self.query, plan, known, exact=exact)
         folders = [self.root / "memory", self.root / "cp" / "state"]
         for folder in folders:
             folder.mkdir(parents=True, exist_ok=True)

@@ -6,29 +6,16 @@ Without Spark, as test_schedules.py, whose dice these are too. More of them:
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
-import pytest
 from hypothesis import event, given
 from hypothesis import strategies as st
 
-from control.actions import COURSES, State
-from control.arbiter import Refusal, Why
-from control.policies.none import Nothing
 from control.requests import Request
-from engine.adapt import progress
-from engine.adapt.desk import Desk
-from engine.adapt.policy import Policy
-from engine.adapt.records import Records
-from engine.plan import matching
-from engine.state.model import Place
-from tests.engine.adapt.test_schedules import Dice, consistent
-from tests.engine.local import Local, LocalSide
-from tests.engine.made import Life, Query, S, live, lives, queries
+from tests.engine.adapt.test_schedules import Dice
+from tests.engine.local import Local
+from tests.engine.made import Life, Query, live, lives, queries
 from tests.engine.test_trees import accepted, check, in_order, scratch
 
 
