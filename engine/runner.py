@@ -228,7 +228,7 @@ class QueryRun:
         if self._asked():
             return False
         self._ended_ticks = self._refused = False
-        if self._stale(ticker):
+        if self._began is not ticker.setup:
             self.pacing = Pacing(ticker.setup.plan, enabled=self.pacing.enabled)
         self._began = ticker.setup
         stream = self._begin(spark, ticker)

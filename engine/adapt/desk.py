@@ -210,7 +210,7 @@ class Desk:
         held = [arbiter.Running(r.action.id, now.query, r.action.step) for r in self.running]
         verdict = arbiter.judge(plan, now, held, limits or self.policy.limits)
         refusals = list(verdict.refusals)
-        for step in plan.steps if verdict.accepted else ():
+        for step in plan.steps:
             refusals += migrating.against(self, step) if isinstance(step, Migrate) else ()
         if refusals:
             self.records.refused(by, plan, refusals, self.now_s())

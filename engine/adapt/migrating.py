@@ -169,10 +169,17 @@ class _Migration:
         for op in self.clean_ops:
             for node in range(self.desk.nodes):
                 yield from courses.unspill(self.desk, op, node)
-            yield TICK
+            if self._waiting():
+                yield TICK  # what an operator owed is let in at the one above
         self.desk.fly(self.pairs)
-        yield TICK
+        if self._waiting():
+            yield TICK
         self._settled()
+
+    def _waiting(self) -> int:
+        """Rows on hold."""
+        names = {op.id for op in self.clean_ops}
+        return sum(sum(hold.rows) for hold in self.manifest.holds if hold.operator in names)
 
     def _settled(self) -> None:
         names = {op.id for op in self.clean_ops}
@@ -183,8 +190,7 @@ class _Migration:
                 f"{size:,} bytes of state are on disk and the nodes have no room for them",
                 "Raise memory_per_node, or clean up first.",
             )
-        waiting = sum(sum(h.rows) for h in self.manifest.holds if h.operator in names)
-        if waiting:
+        if waiting := self._waiting():
             raise self._error(f"{waiting:,} rows still wait at an exchange", "Try again.")
 
     def wait(self) -> Course:
@@ -239,10 +245,10 @@ class _Migration:
 
     def round(self, *, at_once: bool = False) -> Course:
         """Whatever is missing now, bottom-up. The runs that are read stay as they are from now on."""
+        # One node after the other while ticks go on: side jobs have one slot. What is little goes along with a tick.
+        together = at_once or self.desk.ending or self.missing <= TICK_BYTES
         fresh = {side: self._fresh(side, origin) for side, origin in self._reads()}
         everybody = range(self.desk.nodes)
-        # One node after the other while ticks go on: side jobs have one slot.
-        together = at_once or self.desk.ending
         turns = [everybody] if together else [range(n, n + 1) for n in everybody]
         for nodes in turns:
             yield from self._do({node: self._sorts(node, fresh) for node in nodes}, at_once)
