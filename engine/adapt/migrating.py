@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from engine.adapt.desk import Desk
 
 CATCH_UPS = 6  # rounds for what has come since, before the last one, which the next tick waits for
+LAST_BYTES = 400_000  # so little is left to that one at once; else as soon as rounds do not halve it any more
 Side = tuple[int, int]  # of an operator of the new plan, by number
 Order = tuple[Side, Resort | Derive]  # with the side that it is for
 
@@ -116,10 +117,7 @@ def migrate(desk: Desk, log: Log, step: Migrate) -> Course:
         with log.step("Recompute"):
             yield from one.round()
         with log.step("CatchUp"):
-            for _ in range(CATCH_UPS):
-                if one.missing <= TICK_BYTES:
-                    break
-                yield from one.round()
+            yield from one.catch_up()
         with log.step("Swap"):
             stalled = desk.wall_s()
             yield from one.round(at_once=True)
@@ -255,6 +253,16 @@ class _Migration:
         for op in self.way.computed:
             for nodes in turns:
                 yield from self._do({node: self._joins(op, node, fresh) for node in nodes}, at_once)
+
+    def catch_up(self) -> Course:
+        """Rounds for what has come since the one before, as long as each leaves much less than that."""
+        before = 0
+        for number in range(CATCH_UPS):
+            left = self.missing
+            if left <= LAST_BYTES or (number and 2 * left > before):
+                break
+            before = left
+            yield from self.round()
 
     def _fresh(self, side: Side, origin: Origin) -> frozenset[str]:
         """Old runs that were not read for this side; they count as read."""
