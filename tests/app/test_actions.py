@@ -15,12 +15,13 @@ from app.pages.actions_ledger import ALL, BY, KINDS, STATES, Wanted, chosen, lin
 from app.pages.actions_steps import LEFT, RIGHT, axis_of, bars, held_from_to, ticks, timeline
 from control.actions import COURSES, Action
 from control.ledger import ActionRow
-from control.plans import Cleanup, Move, Part, SetBudget, Spill, Step
+from control.plans import Cleanup, Migrate, Move, Part, SetBudget, Spill, Step
 from tests.app.made import action_row
 
 PARTS = (Part("join", (1, 2, 3)),)
 STEPS: tuple[Step, ...] = (
     Move(PARTS, 0, 1, 1_000), Spill(PARTS, 0, 1_000), Cleanup(PARTS, 0, 1_000), SetBudget(0, 1_000),
+    Migrate("((a c) b)", "moving", 1_000),
 )  # fmt: skip
 SECONDS = st.floats(0.0, 500.0, allow_nan=False)
 NOW_S = 1_790_000_000.0
@@ -191,7 +192,7 @@ def test_nothing_predicted_has_no_place() -> None:
 
 def test_why_there_is_no_way_back() -> None:
     done = [run(step, [1.0] * 8).finish(NOW_S + 9) for step in STEPS]
-    assert [bool(why_no_undo(action)) for action in done] == [False, False, True, True]
+    assert [bool(why_no_undo(action)) for action in done] == [False, False, True, True, True]
     assert all("done" in why_no_cancel(action) for action in done)
     going = run(STEPS[0], [1.0])
     assert why_no_undo(going) == "not while it runs" and not why_no_cancel(going)
