@@ -77,7 +77,8 @@ def exact(outlook: Outlook, steps: Sequence[Step]) -> Exact:
     snapshot = outlook.snapshot
     rows = [rows_at(snapshot, step) for step in steps]
     direct = tuple(_direct(outlook, step, some) for step, some in zip(steps, rows, strict=True))
-    real = np.array(sorted({node for step in steps for node in nodes_of(step)}), dtype=np.int64)
+    touched = {node for step in steps for node in nodes_of(step)}
+    real = np.array(sorted(touched or range(len(snapshot.nodes))), dtype=np.int64)
     mark = np.full(len(snapshot.groups), -1, dtype=np.int64)
     for number, some in enumerate(rows):
         mark[some] = number

@@ -18,6 +18,7 @@ from control.cost.recalibrate import CORRECTS
 from control.errors import PlanError
 from control.plans import (
     Cleanup,
+    Migrate,
     Move,
     Part,
     Plan,
@@ -134,6 +135,12 @@ def test_a_budget_set_to_what_it_is_changes_nothing(snapshot: ClusterSnapshot) -
     told = preview(plan(same), snapshot, NUMBERS)
     assert told["whole"]["gain_row_s"] == pytest.approx(0, abs=1e-6)
     assert told["nodes"][0]["before"] == told["nodes"][0]["after"]
+
+
+def test_a_migration_is_told_though_not_priced_yet() -> None:
+    told = preview(plan(Migrate("((a c) b)", "moving", 10)), example(), EXAMPLE)
+    assert told["steps"][0]["do"] == "migrate" and told["steps"][0]["nodes"] == []
+    assert told["whole"]["gain_row_s"] == pytest.approx(0, abs=1e-6)
 
 
 def test_less_budget_loses_and_more_gains() -> None:
