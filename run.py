@@ -200,7 +200,7 @@ def engine_process(arguments: argparse.Namespace, settings: Settings) -> int:
 
 
 def control_process(arguments: argparse.Namespace, settings: Settings) -> int:
-    from app import locks
+    from app import disks, locks
     from app.webhooks import Deliveries
     from control import service
     from control.dispatch import Dispatcher
@@ -220,7 +220,7 @@ def control_process(arguments: argparse.Namespace, settings: Settings) -> int:
                 tidy=lambda now_s: tidy(store, now_s),
                 checkpoint=lambda now_s: checkpoint(store),
                 deliver=Deliveries(store).deliver,
-                disks=lambda: service.room((settings.mem_dir, str(data))),
+                disks=lambda: disks.room((settings.mem_dir, str(data))),
             )
         finally:
             store.close()

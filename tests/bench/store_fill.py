@@ -36,6 +36,7 @@ class Scale:
     raw_hours: int
     actions: int
     audit: int
+    end_s: float = END_S  # of what is recorded
 
 
 FULL = Scale("full", 100, 10_000, 168, 24, 5_000, 50_000)
@@ -54,7 +55,7 @@ class World:
         self.level = np.ones(scale.nodes)
 
     def snapshot(self, time_s: float) -> ClusterSnapshot:
-        begun_s = END_S - self.scale.hours * HOUR_S
+        begun_s = self.scale.end_s - self.scale.hours * HOUR_S
         random, weight, groups = self.random, self.weight, self.scale.groups
         rate = 50_000 * self.scale.nodes * weight * random.lognormal(0, 0.1, groups)
         rows = (rate * (time_s - begun_s + 1000)).astype(np.int64)
@@ -94,11 +95,11 @@ class World:
 
 
 def fill(store: Store, scale: Scale, tell: Callable[[str], None]) -> World:
-    """All of it, tidied as at END_S."""
+    """All of it, tidied as at its end."""
     world = World(scale)
     _ledger(store, scale)
     for hour in range(scale.hours):
-        start_s = END_S - (scale.hours - hour) * HOUR_S
+        start_s = scale.end_s - (scale.hours - hour) * HOUR_S
         every_s = 1 if hour >= scale.hours - scale.raw_hours else 60
         for minute in range(60):
             _minute(store, world, start_s + 60 * minute, every_s)
@@ -140,7 +141,7 @@ def _ledger(store: Store, scale: Scale) -> None:
     for start in range(0, scale.audit, 1000):
         with store.together():
             for number in range(start, min(start + 1000, scale.audit)):
-                now_s = END_S - (scale.audit - number) * step_s
+                now_s = scale.end_s - (scale.audit - number) * step_s
                 who = f"user{number % 7}"
                 line = AuditLine(now_s, who, Source.API, "127.0.0.1", "apply", QUERY, "accepted")
                 store.audit.add(line)
