@@ -10,7 +10,7 @@ export PYTHONPATH := $(CURDIR)
 unexport SPARK_HOME
 unexport VIRTUAL_ENV
 
-.PHONY: help setup run test lint fmt bench bench-long bench-recovery bench-parts bench-adapt bench-store reproduce chaos lock clean
+.PHONY: help setup run test lint fmt bench bench-long bench-recovery bench-parts bench-adapt bench-store reproduce fuzz chaos lock clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -54,6 +54,9 @@ bench-store: setup ## a store with 7 days of samples: writes, reads, sizes
 
 reproduce: setup ## the papers' figures (ARGS="fig11", ARGS="--long"); pages in docs/papers
 	@$(PY) run.py reproduce $(ARGS)
+
+fuzz: setup ## the tests with random examples once more, with fresh ones each time
+	@HYPOTHESIS_PROFILE=fresh $(PY) -m pytest -m "hypothesis and not long and not bench" $(ARGS)
 
 chaos: setup ## the long tests: hundreds of kills, thousands of examples
 	@HYPOTHESIS_PROFILE=long $(PY) -m pytest -m long --timeout 7200 $(ARGS)
