@@ -24,6 +24,10 @@ from tests.browser.conftest import CHROMIUM, FLAGS, sign_in
 
 POLL = "/_dash-update-component"
 PAGE_READY = "#frame.app"
+CHARTS = {  # what is there once a page's first chart shows data
+    "/overview": "#overview-output .scatterlayer path.js-line",
+    "/placement": "canvas.pl-c",
+}
 SETTLE_S = 6.0  # what a page asks for once, when it is opened, is not a poll
 WAIT_S = 30.0
 
@@ -192,7 +196,10 @@ class Session:
     def _filled(self, body: Mapping[str, Any]) -> dict[str, Any]:
         """With what earlier answers said, where the page would send that."""
         parts = ("inputs", "state")
-        return {**body, **{part: [self._given(one) for one in body.get(part, ())] for part in parts}}
+        return {
+            **body,
+            **{part: [self._given(one) for one in body.get(part, ())] for part in parts},
+        }
 
     def _given(self, one: Any) -> Any:
         if not isinstance(one, Mapping) or not isinstance(one.get("id"), str):
@@ -230,3 +237,34 @@ def replay(
         whole.errors += session.tally.errors
         whole.bytes += session.tally.bytes
     return whole
+
+
+def first_charts(url: str, who: Account, paths: Sequence[str]) -> list[float]:
+    """Seconds until a page's first chart is drawn, each in a browser that has loaded nothing before."""
+    with sync_playwright() as play:
+        browser = play.chromium.launch(executable_path=CHROMIUM or None, args=FLAGS)
+        try:
+            state = _signed_in(browser, url, who)
+            return [_first_chart(browser, state, url, path) for path in paths]
+        finally:
+            browser.close()
+
+
+def _signed_in(browser: Browser, url: str, who: Account) -> Any:
+    """The cookies of somebody who has signed in, and nothing else."""
+    context = browser.new_context()
+    sign_in(context.new_page(), url, "/status", who.user, who.password)
+    state = context.storage_state()
+    context.close()
+    return state
+
+
+def _first_chart(browser: Browser, state: Any, url: str, path: str) -> float:
+    context = browser.new_context(viewport={"width": 1440, "height": 900}, storage_state=state)
+    page = context.new_page()
+    started_s = time.monotonic()
+    page.goto(url + path, wait_until="commit")
+    page.wait_for_selector(CHARTS[path], state="attached", timeout=1000 * WAIT_S)
+    taken_s = time.monotonic() - started_s
+    context.close()
+    return taken_s

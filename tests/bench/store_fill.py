@@ -12,8 +12,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from control.actions import Action, to_json
+from control.actions import Action, to_json
 from control.ledger import ActionRow, Command, Evaluation
 from control.people import AuditLine, Source
+from control.plans import Move, Part, step_to_json
+from control.plans import Move, Part
 from control.samples import NODE_FIGURES, QUERY_FIGURES, GroupChange, Sample
 from control.snapshot import ClusterSnapshot, Groups, Nodes, Operator
 from db.maintenance import checkpoint
@@ -146,16 +150,19 @@ def _ledger(store: Store, scale: Scale) -> None:
                 line = AuditLine(now_s, who, Source.API, "127.0.0.1", "apply", QUERY, "accepted")
                 store.audit.add(line)
                 if number % every == 0:
-                    _action(store, number, now_s, who)
+                    _action(store, scale, number, now_s, who)
 
 
-def _action(store: Store, number: int, now_s: float, who: str) -> None:
+def _action(store: Store, scale: Scale, number: int, now_s: float, who: str) -> None:
     id = f"{number:08d}"
-    parts = [["join", list(range(number % 100, number % 100 + 40))]]
-    body = {"do": "move", "source": 0, "target": 1, "bytes": 45_000_000, "parts": parts}
-    command = Command(id, "apply", QUERY, body, who, Source.API, "", now_s, now_s + 60)
+    part = Part("join", tuple(range(number % 100, number % 100 + 40)))
+    step = Move((part,), number % scale.nodes, (number + 1) % scale.nodes, 45_000_000)
+    command = Command(
+        id, "apply", QUERY, step_to_json(step), who, Source.API, "", now_s, now_s + 60
+    )
     store.commands.add(command)
     store.commands.end(id, "done", {"text": "", "actions": [id], "refusals": []}, now_s + 5)
+    body = to_json(_moved(id, step, now_s))
     row = ActionRow(id, QUERY, body, who, "done", now_s, now_s + 5, 45_000_000, command=id)
     told = {"bytes": 45_000_000.0, "pause_s": 0.2}
     store.actions.keep([replace(row, predicted=told, actual=told)])
@@ -163,3 +170,19 @@ def _action(store: Store, number: int, now_s: float, who: str) -> None:
     store.rules.evaluated(
         Evaluation(f"rule{number // 10 % 5}", QUERY, now_s, now_s, 3, "nothing", said)
     )
+
+
+def _moved(id: str, step: Move, now_s: float) -> Action:
+    """With its eight steps behind it."""
+    action = Action.propose(id, QUERY, step).accept(now_s)
+    while action.following is not None:
+        action = action.begin(now_s).end(now_s + 5, step.bytes)
+    return action.finish(now_s + 5)
+
+
+def _done(action: Action, now_s: float) -> Action:
+    """Through all of its steps, half a second each."""
+    action = action.accept(now_s)
+    while action.following is not None:
+        action, now_s = action.begin(now_s).end(now_s + 0.5, 5_000_000), now_s + 0.5
+    return action.finish(now_s)
