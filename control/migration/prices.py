@@ -12,7 +12,9 @@ from typing import Any
 import numpy as np
 
 START = (1e-6, 1e-6, 5e-3)  # guesses: joined, kept, each task
-TRUST = 10.0  # a guess weighs as much as so many CPU·ms
+TRUST = (
+    0.01  # a guess weighs as much as so many CPU·ms: no more than keeps sums from being singular
+)
 
 
 @dataclass(frozen=True, slots=True)
