@@ -13,11 +13,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from control.actions import Action, to_json
-from control.actions import Action, to_json
 from control.ledger import ActionRow, Command, Evaluation
 from control.people import AuditLine, Source
 from control.plans import Move, Part, step_to_json
-from control.plans import Move, Part
 from control.samples import NODE_FIGURES, QUERY_FIGURES, GroupChange, Sample
 from control.snapshot import ClusterSnapshot, Groups, Nodes, Operator
 from db.maintenance import checkpoint
@@ -178,11 +176,3 @@ def _moved(id: str, step: Move, now_s: float) -> Action:
     while action.following is not None:
         action = action.begin(now_s).end(now_s + 5, step.bytes)
     return action.finish(now_s + 5)
-
-
-def _done(action: Action, now_s: float) -> Action:
-    """Through all of its steps, half a second each."""
-    action = action.accept(now_s)
-    while action.following is not None:
-        action, now_s = action.begin(now_s).end(now_s + 0.5, 5_000_000), now_s + 0.5
-    return action.finish(now_s)
