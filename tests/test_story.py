@@ -284,13 +284,18 @@ def test_a_query_is_registered_and_exact_whatever_happens(up: Up, tmp_path: Path
     assert rows
     feed(inputs, 9)
     until(lambda: results(up) == wanted(inputs), 90, "exact results after a kill")
-    over = {c["state"] for c in up.json("commands")["items"] if c["query"] == "files"}
-    assert over <= {"done", "refused", "failed"}
+    until(lambda: all_over(up, "files"), 60, "every command is over")
     for verb, state in (("pause", "paused"), ("resume", "running"), ("stop", "stopped")):
         up.ctl("query", verb, "files")
         until(lambda s=state: up.state("files") == s, 60, state)
     up.ctl("query", "unregister", "files")
     assert up.state("files") == ""
+
+
+def all_over(up: Up, query: str) -> bool:
+    """Nothing that was asked of the query is still on its way."""
+    states = {c["state"] for c in up.json("commands")["items"] if c["query"] == query}
+    return states <= {"done", "refused", "failed"}
 
 
 def shifted(up: Up, node: int) -> bool:
