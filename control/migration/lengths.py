@@ -45,7 +45,7 @@ def window_of(model: Model) -> float:
 
 def scaled(model: Model, factor: float) -> Model:
     """The same query with windows so many times as long."""
-    return replace(model, reach=model.reach * factor, _kept={})
+    return replace(model, reach=model.reach * factor, span_s=model.span_s * factor, _kept={})
 
 
 def matching_s(old: Tree, new: Tree, times: Times) -> float:

@@ -16,7 +16,7 @@ from math import exp, prod
 import numpy as np
 
 from control.migration.trees import Mask, Tree, below, joins, members, single
-from control.migration.volumes import closed, even, rate_volume, state_volume
+from control.migration.volumes import closed, even, longest, rate_volume, state_volume
 from control.snapshot import Doubles
 
 
@@ -46,6 +46,9 @@ class Model:
     classes: tuple[Mask, ...]
     class_factor: tuple[Known, ...]
     reach: Doubles
+    span_s: (
+        float  # the longest window: how long a row may have to wait for a partner; infinite without
+    )
     seen: Mapping[Mask, Known] = field(default_factory=dict)
     _kept: dict[object, float] = field(default_factory=dict, repr=False, compare=False)
 
@@ -72,6 +75,7 @@ class Model:
             tuple(sum(1 << n for n in span) for span in classes),
             tuple(Known(float(np.log(s))) for s in selectivity),
             closed(count, given, tuple(ages_s) or (np.inf,) * count),
+            longest(count, given),
         )
 
     @property
@@ -82,11 +86,6 @@ class Model:
     def alike(self) -> bool:
         """Whether each input reaches equally far to all others: its state is then the same against any."""
         return even(self.reach) is not None
-
-    @property
-    def span_s(self) -> float:
-        """The longest reach: how long a row may have to wait for its last partner."""
-        return float(self.reach.max())
 
     def selectivity(self, mask: Mask) -> Known:
         """How likely rows of these inputs agree on all keys: as measured, or by what the classes say."""

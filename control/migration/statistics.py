@@ -18,7 +18,7 @@ from control.migration.fit import Evidence, fit
 from control.migration.model import Model
 from control.migration.prices import RowPrices, RowWork
 from control.migration.trees import Mask, mask_of, members, single
-from control.migration.volumes import closed, rate_volume
+from control.migration.volumes import closed, longest, rate_volume
 from control.snapshot import HALF_LIFE_S
 
 FORGOTTEN = 1e-6  # evidence of fewer rows than this is dropped
@@ -170,9 +170,9 @@ class Statistics:
             given.state_bytes / given.state_rows if given.state_rows else 24.0
             for given in self.inputs
         )
-        return Model(
-            self.shape.names, self.rates(), tuple(widths), classes, factors, self._reach(), seen
-        )
+        span_s = longest(len(self.inputs), self.shape.bounds)
+        about = self.shape.names, self.rates(), tuple(widths), classes, factors
+        return Model(*about, self._reach(), span_s, seen)
 
     def pack(self) -> dict[str, Any]:
         """As JSON, for a restart."""

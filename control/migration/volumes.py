@@ -34,6 +34,11 @@ def closed(
     return np.asarray(reach, dtype=np.float64)
 
 
+def longest(inputs: int, bounds: Sequence[tuple[int, int, float]]) -> float:
+    """The longest window between any two inputs, whatever their age."""
+    return float(closed(inputs, bounds, (np.inf,) * inputs).max())
+
+
 def even(reach: Doubles) -> Doubles | None:
     """Each input's one reach to all others, where there is one."""
     count = len(reach)

@@ -129,14 +129,17 @@ class _Run:
             self.ran.samples.append(Sample(self.next_sample, self.made, between, waits))
             self.next_sample += self.sample_s
 
-    def moving(self, new: Tree, at_s: float) -> None:
-        """Clean up what has accumulated, share what matches, recompute the rest, go on with the new plan."""
+    def moving(self, new: Tree, at_s: float, clean_all: bool) -> None:
+        """Share what matches, recompute the rest, go on with the new plan. By the paper's footnote 4 only rows older
+        than the first one in some queue have to go through the old plan first; as rows are taken in order there are
+        none. `clean_all`: everything that has accumulated goes through it, as its main text has it."""
         began = max(self.clock, at_s)
-        while self.at < len(self.events) and self.events[self.at][0] <= began:
+        while clean_all and self.at < len(self.events) and self.events[self.at][0] <= began:
             self.one()
         self.clock = max(self.clock, began)
         self.ran.clean_s = self.clock - began
-        box, work = moved(self.boxes[0], new, began)
+        last = self.events[self.at - 1][0] if self.at else 0.0
+        box, work = moved(self.boxes[0], new, last)
         self.ran.recomputed_rows = work.kept
         self.spend(self.pace.of(work))
         self.boxes = [box]
@@ -199,6 +202,7 @@ def run(
     sample_s: float = 0.5,
     exact_purge: bool = False,
     hold: bool = True,
+    clean_all: bool = False,
 ) -> Ran:
     """Everything that arrives, under the old plan, and from `at_s` on on the way to a new one."""
     going = _Run(
@@ -209,5 +213,8 @@ def run(
             if going.clock > at_s:
                 break  # it has fallen behind: what waits is a matter of the migration
             going.one()
-        (going.moving if strategy == "moving" else going.parallel)(new, at_s)
+        if strategy == "moving":
+            going.moving(new, at_s, clean_all)
+        else:
+            going.parallel(new, at_s)
     return going.finish(at_s)

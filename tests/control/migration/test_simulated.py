@@ -30,6 +30,7 @@ def multiset(ids: Ids) -> list[tuple[int, ...]]:
     st.sampled_from(["moving", "parallel"]),
     st.booleans(),
     st.booleans(),
+    st.booleans(),
     st.sampled_from([FREE, Pace(1e-4, 1e-4), Pace(5e-3, 5e-3)]),
     st.data(),
 )
@@ -42,6 +43,7 @@ def test_a_migration_loses_and_doubles_nothing(
     strategy: str,
     exact_purge: bool,
     hold: bool,
+    clean_all: bool,
     pace: Pace,
     data: st.DataObject,
 ) -> None:
@@ -52,7 +54,7 @@ def test_a_migration_loses_and_doubles_nothing(
     old, new = data.draw(st.sampled_from(trees)), data.draw(st.sampled_from(trees))
     ran = run(
         arrivals, old, window, pace, new=new, strategy=strategy, at_s=at,  # type: ignore[arg-type]
-        exact_purge=exact_purge, hold=hold,
+        exact_purge=exact_purge, hold=hold, clean_all=clean_all,
     )  # fmt: skip
     assert multiset(ran.results) == multiset(batch_join(arrivals, trees[0], window))
 
