@@ -118,7 +118,10 @@ class Loop:
             return blocked(lock)
         actor = actor_of(row, known, lock)
         found = wanted(self.store, rule, lock, sample, actor, now_s, self.base)
-        return self._act(found, lock, actor, query) if found.plan else found
+        if found.plan is None:
+            return found
+        self.store.metrics.keep(sample)  # a backtest is to decide on the same
+        return self._act(found, lock, actor, query)
 
     def _act(self, found: Found, lock: Interlock, actor: Actor, query: str) -> Found:
         """Propose; in mode auto apply at once what was proposed."""
