@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import threading
 import time
 from collections.abc import Callable
@@ -13,7 +12,7 @@ from flask import Flask
 from waitress.server import create_server
 from werkzeug.middleware.proxy_fix import ProxyFix
 
-from app import console, docs, guard, headers, health, plain, problems, prometheus
+from app import console, docs, guard, headers, health, lean, plain, problems, prometheus
 from app.advice import RecordedAdvice
 from app.api.all import ROUTES
 from app.api.table import install
@@ -29,7 +28,6 @@ ADDRESS = "127.0.0.1"
 CONNECTIONS_MAX = 1_000
 LOOP_S = 0.25
 BEAT_S = 2.0
-TURN_S = 0.001  # Python's 5 ms: a poll that reads ten times would wait as often behind what is worked out
 
 
 def make_app(
@@ -92,7 +90,7 @@ def serve(
     ready: Callable[[str], None] | None = None,
 ) -> None:
     """Serve on 127.0.0.1 until `stop` is set; `ready` hears the address. Port 0: any that is free."""
-    sys.setswitchinterval(TURN_S)
+    lean.settle()
     parts = parts_of(app)
     console.warm(app)
     channels: dict[int, object] = {}

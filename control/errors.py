@@ -51,6 +51,13 @@ class StoreError(ControlError):
         self.again = again
 
 
+class StoreInvalid(StoreError):
+    """What is to be kept cannot be: a number too large, text that is none. The store itself is well."""
+
+    def __init__(self, what: str, *, where: str = "", hint: str = "") -> None:
+        super().__init__(what, where=where, hint=hint, again=False)
+
+
 class StoreConflict(StoreError):
     """What is to be added is there already, or was changed by somebody else meanwhile."""
 

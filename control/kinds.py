@@ -85,6 +85,7 @@ KINDS: Mapping[str, Kind] = {
     "user.disable": Kind(A, "end sessions, refuse sign-in", ("name",)),
     "user.enable": Kind(A, "let sign in again", ("name",)),
     "user.password": Kind(A, "a new password; ends sessions", ("name", "password_hash")),
+    "password": Kind(V, "another password of one's own; ends sessions", ("password_hash",)),
     "user.unlock": Kind(A, "forget wrong passwords", ("name",)),
     "token.add": Kind(V, "an API token of one's own", ("name", "sha256", "scope"), ("expires_s",)),
     "token.revoke": Kind(V, "end a token of one's own", ("token",)),
