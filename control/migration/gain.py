@@ -2,8 +2,8 @@
 
 Gain = benefit − cost over the horizon. Benefit, once the new plan stands: shorter ticks (1.5 · ρ · τ, less work), and
 what nodes no longer spill, as their state is smaller. Cost of moving state: ρ s² / 2 + π · CPU beside the ticks. Of the
-parallel track: longer ticks as long as it lasts. Of both: memory for what is there twice. A node's work counts as far
-as it is known (how busy it was, or work_s_per_row); groups shrink and grow alike, as keys do not depend on the tree.
+parallel track: longer ticks as long as it lasts. Of both: memory for what is there twice. A node's work is what is
+known of it (how busy it was, or work_s_per_row), and at least its joins; groups shrink and grow alike.
 """
 
 from __future__ import annotations
@@ -95,11 +95,14 @@ class _Parts:
 class _Pricing:
     """One change on one cluster."""
 
-    def __init__(self, outlook: Outlook, pace: Pace) -> None:
-        self.outlook, self.pace = outlook, pace
-        nodes = outlook.snapshot.nodes
+    def __init__(self, outlook: Outlook, pace: Pace, change: Change) -> None:
+        self.outlook, self.pace, self.change = outlook, pace, change
+        nodes, numbers = outlook.snapshot.nodes, outlook.numbers
         self.alive = np.flatnonzero(nodes.alive)
-        self.work = work_by_node(nodes, outlook.numbers)
+        self.work = work_by_node(nodes, numbers)
+        # Whatever nodes say, they do the joins of the tree that runs.
+        joins_s = self._cpu(change.old, 1.0) * numbers.tick_s / max(len(self.alive), 1)
+        self.work[self.alive] = np.maximum(self.work[self.alive], joins_s)
         self.rho = outlook.rows_out_per_s
         self.cpu_price = float(outlook.price[self.alive].mean()) if len(self.alive) else 0.0
 
@@ -114,8 +117,9 @@ class _Pricing:
         over = max(0.0, 1 - numbers.tick_s / length) if length > 0 else 0.0
         return load(self.rho, seconds, length) + self.rho * over * seconds**2 / 2
 
-    def parts(self, change: Change, strategy: Strategy, doubt: float = 0.0) -> _Parts:
+    def parts(self, strategy: Strategy, doubt: float = 0.0) -> _Parts:
         """`doubt`: ln of how many times more rows the new tree makes in between than is thought."""
+        change = self.change
         estimate = ESTIMATES[strategy](change, self.pace)
         horizon, factor = self.outlook.horizon.seconds, exp(doubt)
         lasts = min(estimate.length_s, horizon)
@@ -194,8 +198,8 @@ def grown(change: Change, doubt: float = 0.0) -> float:
 
 def offer(outlook: Outlook, change: Change, strategy: Strategy, pace: Pace, seed: int = 0) -> Offer:
     """One strategy's figures, with how sure the gain is."""
-    pricing = _Pricing(outlook, pace)
-    parts = pricing.parts(change, strategy)
+    pricing = _Pricing(outlook, pace, change)
+    parts = pricing.parts(strategy)
     nothing = pricing.rolled(pricing.picture())
     after = pricing.rolled(pricing.picture(grown(change)))
     twice = pricing.rolled(pricing.picture(1.0, parts.estimate.extra_bytes))
@@ -203,7 +207,7 @@ def offer(outlook: Outlook, change: Change, strategy: Strategy, pace: Pace, seed
     cost = parts.cost_row_s + crowded
     gain = parts.saved_row_s + parts.stands * (nothing - after) - cost
     horizon = outlook.horizon.seconds
-    drawn = _draws(pricing, change, strategy, crowded, seed)
+    drawn = _draws(pricing, strategy, crowded, seed)
     return Offer(
         parts.estimate,
         cost,
@@ -214,12 +218,10 @@ def offer(outlook: Outlook, change: Change, strategy: Strategy, pace: Pace, seed
     )
 
 
-def _draws(
-    pricing: _Pricing, change: Change, strategy: Strategy, crowded: float, seed: int
-) -> Doubles:
+def _draws(pricing: _Pricing, strategy: Strategy, crowded: float, seed: int) -> Doubles:
     """The gain under draws of rates, prices, pauses and of what is not known of the new tree's selectivities. What
     nodes spill is drawn for the tree as it is thought to be, and shifted by what a doubt changes."""
-    outlook, spread = pricing.outlook, Spread()
+    outlook, change, spread = pricing.outlook, pricing.change, Spread()
     most = SLICES_DRAWN_MAX // max(len(outlook.slices), 1)
     each = max(DRAWS_MIN, min(DRAWS, most) // len(STRATA))
     expected = pricing.picture(grown(change))
@@ -230,7 +232,7 @@ def _draws(
     found = []
     for number, z in enumerate(STRATA):
         doubt = z * change.new.spread
-        parts = pricing.parts(change, strategy, doubt)
+        parts = pricing.parts(strategy, doubt)
         random = np.random.default_rng((seed, number))
         rho, cpu, pause = (
             np.exp(random.normal(0.0, sigma, each))
@@ -262,13 +264,13 @@ def crossing(outlook: Outlook, change: Change, pace: Pace) -> float:
     """How many times as long windows would be where both cost the same, later benefit included; the nearest such
     point to today's. 0: moving state costs more at all of them; infinite: the parallel track does, or there are no
     windows. Memory is left out."""
-    pricing, old, new = _Pricing(outlook, pace), change.old.tree, change.new.tree
+    old, new = change.old.tree, change.new.tree
     if not isfinite(change.model.span_s):
         return inf
 
     def dearer(factor: float) -> float:
-        at = Change.of(scaled(change.model, factor), old, new)
-        moved, beside = (pricing.parts(at, name) for name in ("moving", "parallel"))
+        there = _Pricing(outlook, pace, Change.of(scaled(change.model, factor), old, new))
+        moved, beside = there.parts("moving"), there.parts("parallel")
         cost = moved.cost_row_s - moved.saved_row_s
         return cost - (beside.cost_row_s - beside.saved_row_s)
 

@@ -203,16 +203,20 @@ def run(
     exact_purge: bool = False,
     hold: bool = True,
     clean_all: bool = False,
+    slow_from_start: bool = True,
 ) -> Ran:
-    """Everything that arrives, under the old plan, and from `at_s` on on the way to a new one."""
+    """Everything that arrives, under the old plan, and from `at_s` on on the way to a new one. Without
+    `slow_from_start` work takes time only from there on, so that states are full and nothing has accumulated."""
+    before = pace if slow_from_start else FREE
     going = _Run(
-        arrivals, old, window_s, pace, sample_s=sample_s, exact_purge=exact_purge, hold=hold
+        arrivals, old, window_s, before, sample_s=sample_s, exact_purge=exact_purge, hold=hold
     )
     if new is not None and strategy is not None:
         while going.at < len(going.events) and going.events[going.at][0] <= at_s:
             if going.clock > at_s:
                 break  # it has fallen behind: what waits is a matter of the migration
             going.one()
+        going.pace = pace
         if strategy == "moving":
             going.moving(new, at_s, clean_all)
         else:

@@ -26,6 +26,7 @@ class Drawn:
     y: str
     first: int = 1
     notes: str = ""
+    table_only: Sequence[str] = ()  # lines that would flatten all others
 
 
 @dataclass(frozen=True)
@@ -47,9 +48,8 @@ def write(figure: Simulation, folder: Path, command: str) -> Sequence[Claim]:
     folder.mkdir(parents=True, exist_ok=True)
     name = f"{figure.paper}-{figure.name}"
     title = f"{figure.paper} {figure.name}"
-    (folder / f"{name}.svg").write_text(
-        svg(title, drawn.series, drawn.x, drawn.y, first=drawn.first)
-    )
+    plotted = {line: v for line, v in drawn.series.items() if line not in drawn.table_only}
+    (folder / f"{name}.svg").write_text(svg(title, plotted, drawn.x, drawn.y, first=drawn.first))
     (folder / f"{name}.md").write_text(_page(figure, drawn, name, command))
     raw = {
         "figure": figure.name,

@@ -203,3 +203,10 @@ def test_advice_is_quick_and_text_is_readable() -> None:
     assert "rows computed anew" in told.why and "both plans for" in told.why
     assert (mb(1.5e6), rows_s(2.5e6), rows_s(-3.2e3), rows_s(7.0)) == (
         "1.5 MB", "2.5 M row·s", "-3.2 k row·s", "7 row·s")  # fmt: skip
+
+
+def test_nodes_that_do_not_say_how_busy_they_are_gain_all_the_same() -> None:
+    """Their joins are work, whatever they say."""
+    model = skewed()
+    told = offer(outlook(model, OLD, busy=0.0), Change.of(model, OLD, NEW), "moving", PACE)
+    assert told.gain_row_s > 0
