@@ -8,7 +8,7 @@ known of it (how busy it was, or work_s_per_row), and at least its joins; groups
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from math import exp, inf, isfinite
 
@@ -28,6 +28,7 @@ STRATA = (-1.53, -0.89, -0.49, -0.16, 0.16, 0.49, 0.89, 1.53)  # middles of eigh
 SLICES_DRAWN_MAX = 20_000  # draws × slices of one comparison
 DRAWS_MIN = 5
 RANGE = 64.0  # how much longer or shorter windows the crossover is looked for at
+BOTH: tuple[Strategy, ...] = ("moving", "parallel")
 ESTIMATES: dict[Strategy, Callable[[Change, Pace], Estimate]] = {
     "moving": moving,
     "parallel": parallel,
@@ -70,7 +71,7 @@ class Advice:
     `crossover`: at windows so many times today's they cost the same; 0 or infinite: never."""
 
     change: Change
-    offers: tuple[Offer, Offer]
+    offers: tuple[Offer, ...]
     chosen: Offer | None
     crossover: float
     why: str
@@ -246,16 +247,21 @@ def _draws(pricing: _Pricing, strategy: Strategy, crowded: float, seed: int) -> 
 
 
 def advise(
-    outlook: Outlook, model: Model, old: Tree, new: Tree, pace: Pace, seed: int = 0
+    outlook: Outlook,
+    model: Model,
+    old: Tree,
+    new: Tree,
+    pace: Pace,
+    seed: int = 0,
+    able: Sequence[Strategy] = BOTH,
 ) -> Advice:
-    """Both strategies for a change of trees, and which to take."""
+    """Both strategies for a change of trees, and which to take of those that the engine is able to do."""
     change = Change.of(model, old, new)
-    offers = (
-        offer(outlook, change, "moving", pace, seed),
-        offer(outlook, change, "parallel", pace, seed),
-    )
-    able = [one for one in offers if one.possible]
-    chosen = max(able, key=lambda one: one.gain_row_s, default=None)
+    priced = [offer(outlook, change, name, pace, seed) for name in BOTH]
+    no = "the engine does not do it yet"
+    offers = tuple(one if one.strategy in able else replace(one, hindrance=no) for one in priced)
+    possible = [one for one in offers if one.possible]
+    chosen = max(possible, key=lambda one: one.gain_row_s, default=None)
     factor = crossing(outlook, change, pace)
     return Advice(change, offers, chosen, factor, _why(change, offers, chosen, factor))
 
@@ -287,7 +293,7 @@ def crossing(outlook: Outlook, change: Change, pace: Pace) -> float:
     return float((low * high) ** 0.5)
 
 
-def _why(change: Change, offers: tuple[Offer, Offer], chosen: Offer | None, factor: float) -> str:
+def _why(change: Change, offers: tuple[Offer, ...], chosen: Offer | None, factor: float) -> str:
     """In words, with the figures that decide."""
     said = [_said(one) for one in offers]
     if chosen is None:

@@ -1,7 +1,7 @@
 """Better orders for the tree that runs, each with what it would take and gain: what "propose a better order" shows.
 
-Looked at are the best tree of any shape, the best left-deep one, and the best by rows alone and by state alone; what
-makes the same rows in between as the running one is not among them. A person's own tree is priced alike (`price`).
+Looked at are the best tree of any shape, the best left-deep one, the best by rows alone and by state alone, and one join
+of all where all share one key; what makes the same rows in between as the running one is not among them. A person's own tree is priced alike (`price`).
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from math import isfinite
 from typing import Any
 
 from control.cost.outlook import Outlook
-from control.migration.gain import Advice, Offer, advise, mb
+from control.migration.gain import BOTH, Advice, Offer, advise, mb
 from control.migration.model import Model, TreeLoad, load_of
 from control.migration.optimise import Shape, Weights, best, same_joins, shape_of, weights_from
 from control.migration.statistics import Statistics
-from control.migration.strategies import Pace
-from control.migration.trees import Tree, check, show
+from control.migration.strategies import Pace, Strategy
+from control.migration.trees import Tree, check, one_key, show
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,13 @@ def pace_from(statistics: Statistics, base: Pace) -> Pace:
 
 
 def price(
-    outlook: Outlook, model: Model, running: Tree, tree: Tree, pace: Pace, seed: int = 0
+    outlook: Outlook,
+    model: Model,
+    running: Tree,
+    tree: Tree,
+    pace: Pace,
+    seed: int = 0,
+    able: Sequence[Strategy] = BOTH,
 ) -> Proposal:
     """Any equivalent tree. PlanError where it is none."""
     check(tree, model.classes, len(model.rates))
@@ -50,12 +56,17 @@ def price(
         tree,
         shape_of(tree),
         show(tree, model.names),
-        advise(outlook, model, running, tree, pace, seed),
+        advise(outlook, model, running, tree, pace, seed, able),
     )
 
 
 def proposals(
-    outlook: Outlook, model: Model, running: Tree, pace: Pace, seed: int = 0
+    outlook: Outlook,
+    model: Model,
+    running: Tree,
+    pace: Pace,
+    seed: int = 0,
+    able: Sequence[Strategy] = BOTH,
 ) -> list[Proposal]:
     """Best gain first; empty where nothing is better by rows or by state, or where nothing is known yet."""
     now = load_of(model, running)
@@ -68,12 +79,15 @@ def proposals(
         (Weights(both.row, 0.0), "any"),
         (Weights(0.0, both.byte), "any"),
     )
+    found_trees: list[Tree] = [best(model, weights, shape).tree for weights, shape in tries]
+    inputs = range(len(model.rates))
+    if one_key(model.classes, [1 << n for n in inputs]):
+        found_trees.append(tuple(inputs))
     trees: list[Tree] = []
-    for weights, shape in tries:
-        tree = best(model, weights, shape).tree
+    for tree in found_trees:
         if not any(same_joins(tree, other) for other in (running, *trees)):
             trees.append(tree)
-    found = [price(outlook, model, running, tree, pace, seed) for tree in trees]
+    found = [price(outlook, model, running, tree, pace, seed, able) for tree in trees]
     return sorted(found, key=lambda one: -one.gain_row_s)
 
 

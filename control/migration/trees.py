@@ -65,6 +65,12 @@ def key(classes: Sequence[Mask], parts: Sequence[Mask]) -> tuple[int, ...]:
     )
 
 
+def one_key(classes: Sequence[Mask], parts: Sequence[Mask]) -> bool:
+    """Whether every class that two parts share is in all of them, so that one hash serves all."""
+    shared = key(classes, parts)
+    return bool(shared) and all(classes[n] & part for n in shared for part in parts)
+
+
 def connected(classes: Sequence[Mask], mask: Mask) -> bool:
     """Whether a chain of classes connects these inputs."""
     reached, before = mask & -mask, 0
@@ -91,9 +97,15 @@ def check(tree: Tree, classes: Sequence[Mask], inputs: int) -> None:
             f"a tree of inputs {sorted(given)}, not 0..{inputs - 1}", where="join order"
         )
     for parts in joins(tree):
-        if not key(classes, [below(part) for part in parts]):
+        masks = [below(part) for part in parts]
+        if not key(classes, masks):
             hint = "join streams that an equality connects"
             raise PlanError(f"the parts of {parts} share no key", where="join order", hint=hint)
+        if len(parts) > 2 and not one_key(classes, masks):
+            hint = "join two at a time"
+            raise PlanError(
+                f"the parts of {parts} do not share one key", where="join order", hint=hint
+            )
 
 
 @dataclass(frozen=True, slots=True, order=True)

@@ -152,11 +152,12 @@ def test_figure_5_of_the_paper() -> None:
         "left-deep", "linear", "bushy", "one join", "right-deep"]  # fmt: skip
 
 
-@pytest.mark.parametrize("tree", [((0, 1), 1), (0, 1), ((0, 2), 1)])
+@pytest.mark.parametrize("tree", [((0, 1), 1), (0, 1), ((0, 2), 1), (0, 1, 2)])
 def test_what_is_no_tree_of_the_query_is_refused(tree: object) -> None:
     with pytest.raises(PlanError):
         check(tree, (0b011, 0b110), 3)  # type: ignore[arg-type]
     check(((0, 1), 2), (0b011, 0b110), 3)
+    check((0, 1, 2), (0b111,), 3)
 
 
 @given(models(4))

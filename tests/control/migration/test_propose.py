@@ -18,7 +18,7 @@ from control.migration.trees import Tree, mask_of
 from control.simulate.tracks import poisson
 from tests.control.migration.feed import JOIN_S, ticks
 from tests.control.migration.made import all_trees, models
-from tests.control.migration.test_gain import OLD, PACE, outlook, skewed
+from tests.control.migration.test_gain import NEW, OLD, PACE, outlook, skewed
 
 CHAIN = ((0, 1), (1, 2), (2, 3))
 
@@ -81,3 +81,27 @@ def test_nothing_is_proposed_before_anything_came() -> None:
     bounds = tuple((i, j, 4.0) for i in range(4) for j in range(4) if i != j)
     model = Statistics(QueryShape(tuple("abcd"), CHAIN, bounds)).model()
     assert proposals(outlook(skewed(), OLD), model, OLD, PACE) == []
+
+
+def test_one_join_of_all_is_looked_at_where_all_share_one_key() -> None:
+    """It makes no rows in between, so nothing is better than to stay with it; and it is proposed to a tree."""
+    model = Model.of([500.0] * 3, [[0, 1, 2]], [1e-3], 60.0)
+    tree: Tree = ((0, 1), 2)
+    there = proposals(outlook(model, tree), model, tree, PACE)
+    assert there[0].tree == (0, 1, 2) and there[0].gain_row_s > 0
+    assert there[0].shape == "one join" and there[0].advice.change.new.between_per_s == 0
+    back = proposals(outlook(model, (0, 1, 2)), model, (0, 1, 2), PACE)
+    assert back and all(one.gain_row_s < 0 for one in back)
+
+
+def test_what_the_engine_cannot_do_is_not_advised() -> None:
+    model = skewed(5.0)
+    both = proposals(outlook(model, OLD), model, OLD, PACE)[0].advice
+    assert both.chosen is not None
+    other = next(one.strategy for one in both.offers if one.strategy != both.chosen.strategy)
+    only = proposals(outlook(model, OLD), model, OLD, PACE, able=[other])[0]
+    assert only.advice.chosen is not None and only.advice.chosen.strategy == other
+    assert "does not do it yet" in told(only)["text"] and only.gain_row_s <= both.chosen.gain_row_s
+    none = price(outlook(model, OLD), model, OLD, NEW, PACE, able=[])
+    assert none.advice.chosen is None and told(none)["verdict"] == "cannot be done"
+    assert "neither can be done" in none.advice.why

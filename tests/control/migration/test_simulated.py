@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from control.migration.lengths import Times, crossover, moving_s, span_s
 from control.migration.model import Model, load_of
 from control.migration.trees import Tree, mask_of
 from control.simulate.migrate import FREE, Pace, Ran, run
@@ -136,3 +137,31 @@ def test_held_results_come_out_at_the_end_and_otherwise_at_once() -> None:
     at = next(n for n, s in enumerate(held.samples) if s.time_s >= 4.5)
     assert held.samples[at].results < now.samples[at].results
     assert multiset(held.results) == multiset(now.results)
+
+
+def test_the_predicted_choice_is_never_much_worse_than_the_better_one() -> None:
+    """Windows from a third to three times the crossover. The parallel track on a processor that keeps up."""
+    rate, s = 20.0, [0.1, 0.1, 0.1]
+    times = Times(1e-3, 5e-4)
+
+    def model(window: float) -> Model:
+        return Model.of([rate] * 4, [[0, 1], [1, 2], [2, 3]], s, window)
+
+    unit = crossover(
+        model(1.0), lambda m: moving_s(m, OLD, NEW, times), lambda m: span_s(OLD, m.span_s)
+    )
+    for factor in (0.35, 0.7, 0.9, 1.1, 1.4, 2.5):
+        window = unit * factor
+        predicted = {"moving": moving_s(model(window), OLD, NEW, times), "parallel": 2 * window}
+        found = {"moving": 0.0, "parallel": 0.0}
+        for strategy, seeds in (("moving", 24), ("parallel", 2)):
+            more = 2.3 * window if strategy == "parallel" else 0.0
+            pace = Pace(times.join_s, times.insert_s) if strategy == "moving" else FREE
+            for seed in range(seeds):
+                arrivals = poisson([rate] * 4, CHAIN, s, 2.2 * window + more, seed)
+                found[strategy] += run(
+                    arrivals, OLD, window, pace, new=NEW, strategy=strategy, at_s=2.2 * window,  # type: ignore[arg-type]
+                    slow_from_start=False,
+                ).stage_s / seeds  # fmt: skip
+        chosen = min(predicted, key=lambda name: predicted[name])
+        assert found[chosen] <= 1.1 * min(found.values()), (factor, predicted, found)
