@@ -25,22 +25,21 @@ SAID = "It is changed, and you are signed out everywhere. Sign in with the new p
 def form() -> Component:
     fields = d(
         _field("own-now", "Password until now", "current-password"),
-        _field("own-new", "New password", "new-password", f"At least {PASSWORD_LENGTH_MIN} characters."),
+        _field("own-new", "New password", "new-password"),
         _field("own-again", "The same again", "new-password"),
         c="form-row",
     )  # fmt: skip
     return panel(
         "Your password",
         d(fields, d(id="users-own-said", c="form-said", role="status"),
-          d(button("Change my password", "", "key-round", id="users-own-change"), c="form-b"), c="form"),
-        sub="ends all your sessions; tokens stay good",
+          d(button("Change my password", "", "lock", id="users-own-change"), c="form-b"), c="form"),
+        sub=f"at least {PASSWORD_LENGTH_MIN} characters; ends all your sessions",
     )  # fmt: skip
 
 
-def _field(name: str, label: str, kind: str, help: str = "") -> Component:
+def _field(name: str, label: str, kind: str) -> Component:
     made: Component = dmc.PasswordInput(
         id=f"users-{name}", label=label, size="xs", className="field", autoComplete=kind,
-        **({"description": help} if help else {}),
     )  # fmt: skip
     return made
 
