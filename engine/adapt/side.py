@@ -35,10 +35,11 @@ class Job:
     work: Mapping[int, tuple[Order, ...]]
     files: frozenset[str] = frozenset()
     bytes: int | None = None
+    limit: int = TICK_BYTES
 
     @property
     def small(self) -> bool:
-        return self.bytes is not None and self.bytes <= TICK_BYTES
+        return self.bytes is not None and self.bytes <= self.limit
 
 
 class SideJobs:
