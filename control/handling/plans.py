@@ -8,6 +8,7 @@ from typing import Any
 
 from control import actions, arbiter, predict, proposals
 from control.arbiter import Refusal, Verdict, Why
+from control.companions import sharing, taken_along
 from control.errors import PlanError
 from control.handling.base import (
     Handler,
@@ -88,6 +89,8 @@ def proposed(
         return Answer(
             Status.FORBIDDEN, "budgets of nodes are for admins (on demo queries: operators)"
         )
+    row = ports.store.queries.find(asked.query)
+    plan = taken_along(plan, found.snapshot, sharing(row.about if row else {}))
     verdict = judged(ports, asked, plan, found.snapshot)
     if not verdict.accepted:
         return refused_by(verdict)
