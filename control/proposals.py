@@ -31,6 +31,7 @@ from control.plans import (
 from control.snapshot import ClusterSnapshot, Longs
 
 DRIFT_SHARE = 0.25
+DRIFTS_TOLD = 8
 DRIFT_BYTES = 16_000_000
 
 
@@ -104,6 +105,11 @@ def drift(was: Fingerprint, snapshot: ClusterSnapshot) -> list[Drift]:
     if abs(size - was.bytes) > max(DRIFT_SHARE * was.bytes, DRIFT_BYTES):
         found.append(Drift("bytes of the groups", f"{was.bytes:,}", f"{size:,}"))
     return found
+
+
+def told(changed: Sequence[Drift]) -> str:
+    """For whoever asks why."""
+    return "; ".join(map(str, changed[:DRIFTS_TOLD]))
 
 
 def _of_nodes(was: Fingerprint, snapshot: ClusterSnapshot) -> list[Drift]:

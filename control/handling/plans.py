@@ -145,7 +145,7 @@ def apply(ports: Ports, asked: Asked) -> Answer:
         return picture
     changed = proposals.drift(proposals.from_json(found.fingerprint), picture.snapshot)
     if changed:
-        text = "; ".join(map(str, changed[:8]))
+        text = proposals.told(changed)
         ports.store.proposals.settle(name, ProposalState.STALE, note=text)
         drift = tuple(
             {"why": "stale", "text": str(one), "was": one.was, "now": one.now} for one in changed
