@@ -96,6 +96,9 @@ COURSES: Mapping[str, Course] = {
     "spill": Course(("ChooseGroups", "WriteDisk", "Commit", "DropMemory"), "Commit"),
     "cleanup": Course(("ChooseGroups", "ReadDisk", "JoinOwed", "Commit", "DropDisk"), "Commit"),
     "budget": Course(("Commit",), "Commit"),
+    "migrate": Course(
+        ("CleanAccumulated", "MatchStates", "Recompute", "CatchUp", "Swap", "DropOld"), "Swap"
+    ),
 }
 
 

@@ -15,6 +15,7 @@ from enum import StrEnum
 from control.limits import Limits
 from control.plans import (
     Cleanup,
+    Migrate,
     Move,
     Plan,
     SetBudget,
@@ -60,6 +61,11 @@ class Why(StrEnum):
     NO_PICTURE = "no_picture"
     DAILY_PAUSE = "daily_pause"
     NODE_DRAINED = "node_drained"
+    UNKNOWN_STRATEGY = "unknown_strategy"
+    BAD_ORDER = "bad_order"
+    SAME_ORDER = "same_order"
+    STATE_GONE = "state_gone"
+    NO_ROOM_FOR_PLAN = "no_room_for_plan"
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +137,7 @@ def _names(step: Step, snapshot: ClusterSnapshot) -> Iterator[Refusal]:
     for node in nodes_of(step):
         if not 0 <= node < count:
             yield Refusal(Why.UNKNOWN_NODE, f"no node {node}", node, count - 1)
-    if isinstance(step, SetBudget):
+    if isinstance(step, SetBudget | Migrate):
         return
     if not pairs_of(step):
         yield Refusal(Why.NO_GROUPS, f"the {name_of(step)} names no group")
@@ -149,7 +155,9 @@ def _names(step: Step, snapshot: ClusterSnapshot) -> Iterator[Refusal]:
 
 
 def _state(step: Step, snapshot: ClusterSnapshot) -> Iterator[Refusal]:
-    """What the groups and nodes of one step must be like."""
+    """What the groups and nodes of one step must be like. Whether an order is one, the engine says."""
+    if isinstance(step, Migrate):
+        return
     for node in nodes_of(step):
         if not snapshot.nodes.alive[node]:
             yield Refusal(Why.NODE_NOT_ALIVE, f"node {node} is not alive", node)
@@ -250,6 +258,8 @@ def bytes_now(step: Step, snapshot: ClusterSnapshot) -> int:
     """A step's bytes by this snapshot: what it was decided on may have drifted."""
     if isinstance(step, SetBudget):
         return 0
+    if isinstance(step, Migrate):
+        return step.bytes
     column = (
         snapshot.groups.disk_bytes if isinstance(step, Cleanup) else snapshot.groups.memory_bytes
     )

@@ -60,12 +60,25 @@ class SetBudget:
     bytes: int
 
 
-Step = Move | Spill | Cleanup | SetBudget
+STRATEGIES = ("moving",)
+
+
+@dataclass(frozen=True, slots=True)
+class Migrate:
+    """Another join order. `bytes`: of the state that the query has."""
+
+    order: str
+    strategy: str
+    bytes: int
+
+
+Step = Move | Spill | Cleanup | SetBudget | Migrate
 KINDS: Mapping[str, type[Any]] = {
     "move": Move,
     "spill": Spill,
     "cleanup": Cleanup,
     "budget": SetBudget,
+    "migrate": Migrate,
 }
 _NAMES = {kind: name for name, kind in KINDS.items()}
 
@@ -122,16 +135,18 @@ class Plan:
 
 
 def name_of(step: Step) -> str:
-    """`move`, `spill`, `cleanup` or `budget`."""
+    """`move`, `spill`, `cleanup`, `budget` or `migrate`."""
     return _NAMES[type(step)]
 
 
 def parts_of(step: Step) -> tuple[Part, ...]:
-    return () if isinstance(step, SetBudget) else step.parts
+    return () if isinstance(step, SetBudget | Migrate) else step.parts
 
 
 def nodes_of(step: Step) -> tuple[int, ...]:
-    """The nodes that a step works on."""
+    """The nodes that a step works on; none where it is all of them."""
+    if isinstance(step, Migrate):
+        return ()
     return (step.source, step.target) if isinstance(step, Move) else (step.node,)
 
 
@@ -176,14 +191,18 @@ def step_from_json(raw: Mapping[str, Any]) -> Step:
         raise PlanError(f"no such step: {raw.get('do')!r}", hint=f"one of {', '.join(KINDS)}")
     where = f"step {raw['do']}"
     try:
-        if kind is not SetBudget:
+        if kind not in (SetBudget, Migrate):
             body["parts"] = tuple(_part(*part) for part in body.get("parts", ()))
         step: Step = kind(**body)
     except (TypeError, ValueError) as error:
         raise PlanError(str(error), where=where) from None
     for name, value in body.items():
-        if name != "parts" and not _whole(value):
-            raise PlanError(f"{name} must be a whole number, not {value!r}", where=where)
+        texts = kind is Migrate and name != "bytes"
+        if name != "parts" and not (isinstance(value, str) if texts else _whole(value)):
+            raise PlanError(
+                f"{name} must be a {'text' if texts else 'whole number'}, not {value!r}",
+                where=where,
+            )
     return step
 
 

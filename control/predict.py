@@ -19,6 +19,7 @@ from control.cost.exact import Direct, Exact, exact
 from control.cost.outlook import Outlook, look
 from control.plans import (
     Cleanup,
+    Migrate,
     Move,
     Plan,
     SetBudget,
@@ -166,6 +167,8 @@ def _apply(step: Step, size: int, real: Longs, memory: Longs, disk: Longs, budge
     if isinstance(step, Move):
         memory[np.searchsorted(real, step.source)] -= size
         memory[np.searchsorted(real, step.target)] += size
+        return
+    if isinstance(step, Migrate):
         return
     at = np.searchsorted(real, step.node)
     if isinstance(step, SetBudget):

@@ -18,6 +18,7 @@ from control.actions import Action, State
 from control.arbiter import Refusal, Why
 from control.plans import (
     Cleanup,
+    Migrate,
     Plan,
     Reason,
     SetBudget,
@@ -192,6 +193,8 @@ def undone(action: Action, snapshot: ClusterSnapshot) -> Plan | Refusal:
     step = action.step
     if action.state is not State.DONE:
         return Refusal(Why.NOTHING_TO_UNDO, f"action {action.id} is {action.state}, not done")
+    if isinstance(step, Migrate):
+        return Refusal(Why.NOTHING_TO_UNDO, "migrate to the order from before instead")
     if isinstance(step, Cleanup | SetBudget):
         kind = "clean-up" if isinstance(step, Cleanup) else "budget"
         return Refusal(Why.NOTHING_TO_UNDO, f"a {kind} cannot be taken back")

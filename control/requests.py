@@ -13,7 +13,9 @@ from control.arbiter import Refusal, Why, judge_percent
 from control.errors import PlanError
 from control.plans import (
     KINDS,
+    STRATEGIES,
     Cleanup,
+    Migrate,
     Move,
     Part,
     Plan,
@@ -32,7 +34,8 @@ from control.snapshot import ClusterSnapshot, Longs
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """`do` = move | spill | cleanup | budget, on `node` (a move's sender), with what else applies."""
+    """`do` = move | spill | cleanup | budget, on `node` (a move's sender), with what else applies; or migrate to
+    the join order `order`."""
 
     do: str
     node: int
@@ -41,6 +44,8 @@ class Request:
     groups: tuple[int, ...] | None = None
     percent: float | None = None
     bytes: int | None = None
+    order: str | None = None
+    strategy: str = STRATEGIES[0]
 
 
 def plan_for(
@@ -52,6 +57,9 @@ def plan_for(
         return refusal
     if request.do == "budget":
         return _said(SetBudget(request.node, request.bytes or 0), request)
+    if request.do == "migrate":
+        size = int(snapshot.groups.memory_bytes.sum() + snapshot.groups.disk_bytes.sum())
+        return _said(Migrate(request.order or "", request.strategy, size), request)
     if request.groups is not None:
         return _named(request, snapshot)
     rows = _chosen(request, snapshot, by, seed)

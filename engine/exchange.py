@@ -220,6 +220,12 @@ def packed_bytes(
     return pa.RecordBatch.from_arrays([*numbers, value], schema=_PACKED)
 
 
+def passed(batch: pa.RecordBatch, rows: Sequence[int]) -> pa.RecordBatch:
+    """Some rows of the shuffle, for a later stage. Spark may say that none of their values can be null; all that a
+    task hands on must be of one mind about it."""
+    return pa.RecordBatch.from_arrays(batch.take(pa.array(rows)).columns, schema=_PACKED)
+
+
 def unpack(body: pa.BinaryScalar) -> pa.RecordBatch:
     """The batch inside a packed row."""
     return pa.ipc.open_stream(body.as_buffer()).read_next_batch()

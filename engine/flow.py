@@ -96,20 +96,24 @@ class Flow:
         return self.ops[-1]
 
 
-def compile_flow(plan: Plan, query: JoinQuery, *, exact: bool = True) -> Flow:
-    """The flow of a plan. `exact=False`: no hash is trusted to stand for its key (tests)."""
+def compile_flow(
+    plan: Plan, query: JoinQuery, *, exact: bool = True, sources_like: Sequence[str] = ()
+) -> Flow:
+    """The flow of a plan. `exact=False`: no hash is trusted to stand for its key (tests). `sources_like`: the order of
+    the sources, by the names of their watermarks, where it is not the tree's: Spark knows its sources by it."""
     joins = plan.operators
     number = {join.id: n for n, join in enumerate(joins)}
     stages = _stages(joins)
     ops: list[Op] = []
-    sources: list[Source] = []
+    found: list[Source] = []
     for join in joins:
         sides = tuple(_side(join, child, query, number) for child in join.children)
         make = _group if isinstance(join, GroupBy) else _op
         ops.append(make(join, number, stages, sides, joins, query, plan, exact))  # type: ignore[arg-type]
         for at, child in enumerate(join.children):
-            sources += _sources(ops[-1], at, child, query)
-    return Flow(tuple(ops), tuple(sources))
+            found += _sources(ops[-1], at, child, query)
+    places = {mark: n for n, mark in enumerate(sources_like)}
+    return Flow(tuple(ops), tuple(sorted(found, key=lambda one: places.get(one.mark, 0))))
 
 
 def _op(

@@ -48,7 +48,9 @@ class Layout:
     stream: int = 0  # its number
     streams: int = 1  # under this alias
     nullable: bool = False  # keys may be null
-    plain: tuple[str, ...] = ()  # the columns' names for people: as in the (first) stream
+    plain: tuple[
+        tuple[str, str], ...
+    ] = ()  # columns with their names for people: as in the (first) stream, whatever the plan
 
     def schema(self) -> pa.Schema:
         """Of the columns as they are read."""
@@ -121,14 +123,16 @@ def _native(source: Source, columns: Sequence[Field]) -> tuple[str, ...] | None:
     return tuple(name for name in names if name) if all(names) else None
 
 
-def _plain(columns: Sequence[Field], given: JoinInput) -> tuple[str, ...]:
-    """A name for each column, none twice."""
+def _plain(columns: Sequence[Field], given: JoinInput) -> tuple[tuple[str, str], ...]:
+    """A name for each column, none twice. Keys come first, in the query's order, not in that of a plan."""
+    order = {key_id(part.number): n - len(given.keys) for n, part in enumerate(given.keys)}
+    columns = sorted(columns, key=lambda column: order.get(column.name, 0))
     keys = {key_id(part.number): part.column or f"key_{part.number}" for part in given.keys}
     names: list[str] = []
     for column in columns:
         name = keys.get(column.name) or _column(column.name, given) or column.name
         names.append(name if name not in names else f"{name}_{len(names)}")
-    return tuple(names)
+    return tuple((column.name, name) for column, name in zip(columns, names, strict=True))
 
 
 def _column(name: str, given: JoinInput) -> str | None:

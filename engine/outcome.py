@@ -142,6 +142,32 @@ def tick_report(
     )
 
 
+def figures_of(outcome: Outcome, flow: Flow, time_s: float) -> dict[str, Any]:
+    """What a commit says of its tick in numbers."""
+    root = flow.root.id
+    return {
+        "time_s": time_s,
+        "groups": {op: delta.pack() for op, delta in outcome.deltas.items()},
+        "rows_in": outcome.rows_in(flow),
+        "late_rows": outcome.aside.get("late", 0),
+        "rows_out": int(outcome.deltas[root].rows_out.sum()) if root in outcome.deltas else 0,
+        "null_key_rows": outcome.aside.get("null_keys", 0),
+    }
+
+
+def promised(
+    before: Mapping[str, int],
+    marks: Mapping[str, int],
+    delays: Mapping[str, int],
+    seen: Mapping[str, int],
+) -> dict[str, int]:
+    """The greatest time seen of each input. A promise made for an idle input is kept after a restart."""
+    after = {**before, **{alias: mark + delays[alias] for alias, mark in marks.items()}}
+    for alias, stamp in seen.items():
+        after[alias] = max(stamp, after.get(alias, stamp))
+    return after
+
+
 def staged_of(commit: Commit, name: str) -> list[StagedFile]:
     """The staged files of one sink."""
     return [StagedFile(*item) for item in commit.staged.get(name, [])]

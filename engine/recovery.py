@@ -51,7 +51,11 @@ def recover(ticker: Ticker) -> None:
     since = 0
     if found.stats is not None:
         ticker.stats.update(
-            {op: GroupStats.unpack(raw) for op, raw in found.stats["groups"].items()}
+            {
+                op: GroupStats.unpack(raw)
+                for op, raw in found.stats["groups"].items()
+                if op in ticker.stats
+            }
         )
         ticker.totals, since = Totals(**found.stats["totals"]), found.stats["version"]
     for commit in found.tail:

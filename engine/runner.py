@@ -21,13 +21,13 @@ from pyspark.errors import PySparkException
 from engine import connectors, draining, ingest, lock
 from engine.adapt.desk import Desk, sit
 from engine.adapt.policy import Policy
-from engine.cluster import is_cluster
 from engine.errors import CheckpointError, SpillwayError
 from engine.explain import explain, jvm_gone
 from engine.flow import compile_flow
 from engine.hashing import FULL_MASK
 from engine.interrupts import interrupts_stop
 from engine.lifecycle import Event
+from engine.opening import open_ticker
 from engine.pacing import Pacing
 from engine.plan.build import build_plan
 from engine.plan.tree import Plan
@@ -36,15 +36,12 @@ from engine.query.model import JoinQuery, QuerySpec
 from engine.query.sql import analyse
 from engine.recovery import claim, recover
 from engine.reports import ReportPort
-from engine.session import start_session, tokens
+from engine.session import start_session
 from engine.settings import Settings
 from engine.setup import Setup
-from engine.sinks import open_sink, side_directory
 from engine.sources import workload
-from engine.stage import SIDE_KINDS
 from engine.state import folders
-from engine.state.commits import CommitLog
-from engine.state.files import Tiers, write_error
+from engine.state.files import write_error
 from engine.tick import Ticker
 
 if TYPE_CHECKING:
@@ -91,6 +88,7 @@ class QueryRun:
         self._stop, self._pause, self._wake = (threading.Event() for _ in range(3))
         self._ticking = threading.Lock()
         self._ended_ticks = False
+        self._began: Setup | None = None  # what Spark's streaming query was begun with
         self._refused = False  # a tick was not begun, for which Spark's thread ends with an error
         self._last_tick = time.monotonic()
         self._last_commit_s = 0.0
@@ -171,7 +169,18 @@ class QueryRun:
                 self.warn(places.warning)
             try:
                 spark = session()
-                ticker = self._open(spark, log, places)
+                ticker = open_ticker(
+                    spark,
+                    self.spec,
+                    self.query,
+                    self.plan,
+                    log,
+                    places,
+                    self.settings,
+                    self.ports,
+                    self.hash_mask,
+                    self.slow,
+                )
                 recover(ticker)
                 budgets = self.spec.budgets(self.plan.nodes)
                 asked, report = self.seated is not None, self.report_path
@@ -196,41 +205,15 @@ class QueryRun:
             Path(self.settings.log_dir) if self.settings.log_dir else self.spec.checkpoint / "logs"
         )
 
-    def _open(self, spark: SparkSession, log: CommitLog, places: folders.Folders) -> Ticker:
-        flow = compile_flow(self.plan, self.query, exact=self.hash_mask == FULL_MASK)
-        most, cluster = self.settings.segment_bytes_max, is_cluster(spark.sparkContext.master or "")
-        memory = self.settings.mem_dir if cluster else str(places.memory)
-        owner = str(self.spec.checkpoint.resolve()) if cluster else ""
-        tiers = {
-            op.id: Tiers(memory, str(places.durable), op.groups, most, owner=owner)
-            for op in flow.ops
-        }
-        setup = Setup(
-            self.plan,
-            self.query,
-            flow,
-            ingest.lay_out(flow),
-            tiers,
-            tuple(tokens(spark, self.plan.nodes)),
-            spark.sparkContext.defaultParallelism,
-            self.hash_mask,
-            str(self.spec.checkpoint / "side"),
-            self.slow,
-        )
-        sink = open_sink(self.spec.sink, self.spec.checkpoint, spark)
-        sink.prepare()
-        sides = {
-            f"{kind}/{given.alias}": side_directory(self.spec.checkpoint, kind, given.alias)
-            for kind in SIDE_KINDS.values()
-            for given in self.query.inputs
-        }
-        return Ticker(spark, setup, log, sink, sides, self.ports)
-
     # -- streaming ----------------------------------------------------------------------------------
 
     def _run_ticks(self, spark: SparkSession, ticker: Ticker) -> None:
         """One streaming query after the other, with the pauses between them."""
-        while not self._stream(spark, ticker) and not self._stop.is_set():
+        halted = True
+        while not self._stream(spark, ticker, told=halted) and not self._stop.is_set():
+            halted = self._pause.is_set()
+            if not halted:
+                continue  # another plan: Spark's streaming query begins again, nobody paused
             self.notice(Event.HALTED)
             while self._pause.is_set() and not self._stop.is_set():
                 self._wake.wait()
@@ -239,13 +222,18 @@ class QueryRun:
             ticker.arrived = dict.fromkeys(ticker.arrived, time.monotonic())
             self._last_tick = time.monotonic()
 
-    def _stream(self, spark: SparkSession, ticker: Ticker) -> bool:
-        """One streaming query, until a stop or a pause; True if its input is done instead."""
+    def _stream(self, spark: SparkSession, ticker: Ticker, *, told: bool) -> bool:
+        """One streaming query, until a stop, a pause or another plan; True if its input is done instead. `told`:
+        that it is up is news."""
         if self._asked():
             return False
         self._ended_ticks = self._refused = False
+        if self._began is not ticker.setup:
+            self.pacing = Pacing(ticker.setup.plan, enabled=self.pacing.enabled)
+        self._began = ticker.setup
         stream = self._begin(spark, ticker)
-        self.notice(Event.UP)
+        if told:
+            self.notice(Event.UP)
         try:
             done = self._wait(stream, ticker)
         finally:
@@ -271,6 +259,10 @@ class QueryRun:
             return writer.trigger(availableNow=True).start()
         return writer.trigger(processingTime=f"{self.settings.trigger_seconds} seconds").start()
 
+    def _stale(self, ticker: Ticker) -> bool:
+        """Was the streaming query begun with a plan that is no longer the query's?"""
+        return self._began is not None and self._began is not ticker.setup
+
     def _asked(self) -> bool:
         """Whether no further tick may begin."""
         return self._stop.is_set() or self._pause.is_set()
@@ -278,11 +270,14 @@ class QueryRun:
     def _on_batch(self, ticker: Ticker) -> Callable[[DataFrame, int], None]:
         def on_batch(rows: DataFrame, batch: int) -> None:
             with self._ticking:
-                if self._asked() or self._ended_ticks:
+                if self._asked() or self._ended_ticks or self._stale(ticker):
                     self._refused = True
                     raise Stopped
                 try:
                     self._take(ticker, rows, batch)
+                except Stopped:
+                    self._refused = True
+                    raise
                 except BaseException as error:
                     self.failure = error
                     raise
@@ -301,6 +296,8 @@ class QueryRun:
             )
         assert self.desk is not None
         self.desk.between(idle=False)
+        if self._stale(ticker):
+            raise Stopped  # the batch is Spark's to offer again, to the streaming query of the new plan
         admissions = self.pacing.admissions(ticker.manifest, ticker.placements)
         report = ticker.tick(rows, batch, admissions)
         self.pacing.learn(report, ticker.manifest)
@@ -313,7 +310,7 @@ class QueryRun:
 
     def _wait(self, stream: StreamingQuery, ticker: Ticker) -> bool:
         """Until a stop or a pause is asked for, or the input is done: then True."""
-        while not self._asked():
+        while not self._asked() and not self._stale(ticker):
             if self._ended(stream):
                 return not self._refused
             idle = time.monotonic() - self._last_tick > IDLE_S

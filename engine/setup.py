@@ -11,7 +11,7 @@ from engine.exchange import CONTROL, Route, route_of
 from engine.flow import Flow
 from engine.ingest import Union
 from engine.plan.tree import Plan
-from engine.query.model import JoinQuery
+from engine.query.model import JoinQuery, QuerySpec
 from engine.state.files import Tiers
 
 if TYPE_CHECKING:
@@ -32,6 +32,7 @@ class Setup:
     hash_mask: int
     side_folder: str
     slow: Mapping[int, float] = field(default_factory=dict)
+    spec: QuerySpec | None = None  # for another plan of the same query
 
     @property
     def folders(self) -> Tiers:

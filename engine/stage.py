@@ -21,7 +21,18 @@ from engine.adapt.tasks import Work as SideWork
 from engine.brief import Brief
 from engine.columns import concat
 from engine.errors import SpillwayError
-from engine.exchange import CONTROL, DELTA, HELD, LATE, NULL_KEY, REPORT, SEEN, packed_bytes, unpack
+from engine.exchange import (
+    CONTROL,
+    DELTA,
+    HELD,
+    LATE,
+    NULL_KEY,
+    REPORT,
+    SEEN,
+    packed_bytes,
+    passed,
+    unpack,
+)
 from engine.flow import Flow
 from engine.group_step import GroupStep
 from engine.ingest import Layout
@@ -83,7 +94,7 @@ class Stage:
                     continue
                 parts.setdefault((op, side, kind), []).append(unpack(batch.column(5)[row]))
             if passing:
-                yield batch.take(pa.array(passing))
+                yield passed(batch, passing)
         if len(nodes) > 1:
             raise SpillwayError(
                 f"one partition holds rows of nodes {sorted(nodes)}",
@@ -156,7 +167,8 @@ class _Work:
             layout, batch = self.plan.layouts[number], concat(piles)
             folder = os.path.join(self.plan.sides, SIDE_KINDS[kind], layout.alias)
             os.makedirs(folder, exist_ok=True)
-            table = pa.Table.from_batches([batch]).rename_columns(list(layout.plain))
+            ids, plain = zip(*layout.plain, strict=True)
+            table = pa.Table.from_batches([batch.select(ids)]).rename_columns(list(plain))
             name = self.node * len(self.plan.layouts) + number
             writer = ResultWriter(folder, self.tick.version, name, table.schema)
             writer.write(table)

@@ -15,7 +15,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from engine import tidy, watermarks
+from engine import lasting, tidy, watermarks
 from engine.adapt import edits
 from engine.adapt.orders import NONE as NO_ORDERS
 from engine.adapt.orders import Orders, frozen_counts
@@ -28,7 +28,9 @@ from engine.exchange import PACKED, Pack
 from engine.outcome import (
     Admissions,
     Outcome,
+    figures_of,
     outcome_of,
+    promised,
     releases_of,
     remaining,
     staged_of,
@@ -42,11 +44,13 @@ from engine.state import hosts
 from engine.state.commits import SNAPSHOT_EVERY, Commit, CommitLog
 from engine.state.model import Manifest, Place, Runs
 from engine.state.ranges import Ranges
+from engine.state.replan import Replan
 from engine.state.stats import GroupDelta, GroupStats
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+    from engine.flow import Op
     from engine.sinks.parquet import ParquetDirectory
 
 EVERYBODY: Admissions = MappingProxyType({})
@@ -95,7 +99,8 @@ class Ticker:
             for op in self.setup.flow.ops
         }
         marks = self.marks()  # once: what expires, what is late and what is promised must agree
-        expired = watermarks.expired(self.setup.flow, self.manifest, marks)
+        flow, lasts = self.setup.flow, orders.lasting
+        expired = lasting.expired(flow, self.setup.query, self.manifest, marks, lasts)
         fronts, wake = watermarks.due(self.setup.flow, self.manifest, marks)
         brief = self.brief(admissions, self.manifest.without(expired), marks, orders)
         outcome = self.step(rows, replace(brief, fronts=fronts, wake=wake))
@@ -114,6 +119,16 @@ class Ticker:
             self.anchor.settle(outcome.homes())
         self.noticed(outcome, commit)
         return self._tell(outcome, batch, started, commit)
+
+    def replan(self, setup: Setup, commit: Commit) -> TickReport:
+        """Go on with another plan, which a commit has put in place."""
+        self.setup = setup
+        self.stats = {op.id: self._stats_of(op) for op in setup.flow.ops}
+        self.__dict__.pop("_one_stage", None)
+        return self._tell(Outcome({}, {}, [], {}, {}, {}, {}), None, time.perf_counter(), commit)
+
+    def _stats_of(self, op: Op) -> GroupStats:
+        return self.stats[op.id] if op.id in self.stats else GroupStats(op.groups)
 
     def amend(
         self,
@@ -154,19 +169,8 @@ class Ticker:
 
     def marks(self) -> dict[str, int]:
         """The watermark of each source whose time matters."""
-        return watermarks.watermarks(self.manifest.seen, self.setup.delays_us(), self._idle())
-
-    def _idle(self) -> set[str]:
-        """The sources that have been silent for longer than they may hold the others back."""
-        now, patience = (
-            self.clock(),
-            {s.mark: s.scan.stream.idle_after_s for s in self.setup.flow.sources},
-        )
-        return {
-            name
-            for name, at in self.arrived.items()
-            if (limit := patience.get(name)) is not None and now - at > limit
-        }
+        idle = watermarks.idle(self.setup.flow, self.arrived, self.clock())
+        return watermarks.watermarks(self.manifest.seen, self.setup.delays_us(), idle)
 
     def _complete(self, operator: str, admission: Admission, orders: Orders) -> Admission:
         """A group with rows still waiting keeps its new rows waiting: order inside a group stands."""
@@ -174,6 +178,8 @@ class Ticker:
             g for hold in self.manifest.holds if hold.operator == operator for g in hold.groups
         }
         held = orders.hold.get(operator, frozenset())
+        if operator in orders.open:
+            return Admission(tuple(sorted(held)), tuple(sorted(waiting - held)))
         let_in = {*admission.release, *orders.release.get(operator, ())} - held
         release = waiting & let_in
         return Admission(
@@ -293,32 +299,19 @@ class Ticker:
         orders: Orders = NO_ORDERS,
         disk: Mapping[Place, Runs] | None = None,
         actions: tuple[str, ...] = (),
+        plan: Replan | None = None,
     ) -> Commit:
         """Make the outcome the next version, and delete what only the version before needed."""
         tick = self.manifest.tick if batch is None else batch
         holds = (*remaining(self.manifest.holds, released), *outcome.holds)
-        root = self.setup.flow.root.id
-        stats = {
-            "time_s": self.wall(),
-            "groups": {op: delta.pack() for op, delta in outcome.deltas.items()},
-            "rows_in": outcome.rows_in(self.setup.flow),
-            "late_rows": outcome.aside.get("late", 0),
-            "rows_out": int(outcome.deltas[root].rows_out.sum()) if root in outcome.deltas else 0,
-            "null_key_rows": outcome.aside.get("null_keys", 0),
-        }
-        delays = self.setup.delays_us()
-        promised = {alias: mark + delays[alias] for alias, mark in marks.items()}
-        # A promise made for an idle input is kept after a restart.
-        seen = {**self.manifest.seen, **promised}
-        for alias, stamp in outcome.seen.items():
-            seen[alias] = max(stamp, seen.get(alias, stamp))
+        seen = promised(self.manifest.seen, marks, self.setup.delays_us(), outcome.seen)
         commit = Commit(
             self.manifest.version + 1,
             tick,
             outcome.changes,
             holds,
             outcome.staged,
-            stats,
+            figures_of(outcome, self.setup.flow, self.wall()),
             placement,
             self.setup.plan.nodes,
             expired,
@@ -328,6 +321,7 @@ class Ticker:
             if disk is None
             else disk,
             actions or tuple(sorted({s.action for s in orders.settle.values() if s.action})),
+            plan,
         )
         if self.anchor:
             check_seen(
@@ -354,9 +348,10 @@ class Ticker:
         """Take a commit's figures into the statistics."""
         stats = commit.stats
         for op, raw in stats["groups"].items():
-            self.stats[op].add(
-                GroupDelta.unpack(raw), version=commit.version, time_s=stats["time_s"]
-            )
+            if op in self.stats:  # at a restart, not one that a migration has left behind
+                self.stats[op].add(
+                    GroupDelta.unpack(raw), version=commit.version, time_s=stats["time_s"]
+                )
         for name in Totals.__slots__:
             setattr(self.totals, name, getattr(self.totals, name) + stats[name])
 
@@ -377,7 +372,7 @@ class Ticker:
 
     def sweep(self, version: int | None) -> None:
         """Delete what no version needs. None: nothing runs yet."""
-        tidy.sweep(self.setup.folders, self.manifest, version)
+        tidy.sweep(self.setup.folders, self.manifest, version, self.orders().pins)
 
     # -- report -------------------------------------------------------------------------------------
 

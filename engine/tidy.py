@@ -20,8 +20,11 @@ def drop(folders: Tiers, before: Manifest, after: Manifest, pins: frozenset[str]
             Path(folder, name).unlink(missing_ok=True)
 
 
-def sweep(folders: Tiers, manifest: Manifest, version: int | None) -> None:
-    """What is left of attempts that did not count, up to a version. None: nothing runs yet."""
+def sweep(
+    folders: Tiers, manifest: Manifest, version: int | None, pins: frozenset[str] = frozenset()
+) -> None:
+    """What is left of attempts that did not count, up to a version, but for what somebody still reads. None:
+    nothing runs yet."""
     if not folders.owner:  # or tasks tidy up where they run
-        files.sweep(Path(folders.memory), manifest.memory_files(), version=version)
-    files.sweep(Path(folders.durable), manifest.durable_files(), version=version)
+        files.sweep(Path(folders.memory), manifest.memory_files() | pins, version=version)
+    files.sweep(Path(folders.durable), manifest.durable_files() | pins, version=version)

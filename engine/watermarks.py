@@ -21,11 +21,21 @@ Fronts = Mapping[
 ]  # event time column -> no row to come is older; missing: nothing is known
 
 
+def idle(flow: Flow, arrived: Mapping[str, float], now_s: float) -> set[str]:
+    """The sources that have been silent for longer than they may hold the others back."""
+    patience = {s.mark: s.scan.stream.idle_after_s for s in flow.sources}
+    return {
+        name
+        for name, at in arrived.items()
+        if (limit := patience.get(name)) is not None and now_s - at > limit
+    }
+
+
 def watermarks(
-    seen: Mapping[str, int], delays_us: Mapping[str, int], idle: Iterable[str] = ()
+    seen: Mapping[str, int], delays_us: Mapping[str, int], quiet: Iterable[str] = ()
 ) -> dict[str, int]:
     """Each input's watermark. An idle input does not hold the others back: it takes the least of the rest."""
-    quiet = set(idle)
+    quiet = set(quiet)
     marks = {alias: at - delays_us.get(alias, 0) for alias, at in seen.items()}
     active = [mark for alias, mark in marks.items() if alias not in quiet]
     missing = [alias for alias in delays_us if alias not in marks and alias not in quiet]

@@ -24,7 +24,7 @@ from control.actions import Action, State
 from control.kinds import KINDS
 from control.ledger import ActionRow, Command, Learned, Proposal
 from control.people import Role
-from control.plans import Cleanup, SetBudget, Spill
+from control.plans import Cleanup, Migrate, SetBudget, Spill
 
 TONES = {
     State.DONE: ("", "check"),
@@ -268,7 +268,7 @@ def _back(action: Action) -> str:
     step = action.step
     if isinstance(step, Spill):
         return f"clean up what was spilled of n{step.node}"
-    if isinstance(step, Cleanup | SetBudget):
+    if isinstance(step, Cleanup | Migrate | SetBudget):
         return ""
     return f"move the groups back n{step.target} → n{step.source}"
 
@@ -281,6 +281,8 @@ def why_no_undo(action: Action) -> str:
         return "a clean-up cannot be taken back: its results are out"
     if isinstance(action.step, SetBudget):
         return "a budget is set again, not taken back"
+    if isinstance(action.step, Migrate):
+        return "migrate to the order from before instead"
     return ""
 
 

@@ -13,7 +13,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from control.actions import Action, State
-from control.plans import Cleanup, Move, SetBudget, Spill, Step, name_of, nodes_of, parts_of
+from control.plans import (
+    Cleanup,
+    Migrate,
+    Move,
+    SetBudget,
+    Spill,
+    Step,
+    name_of,
+    nodes_of,
+    parts_of,
+)
 from control.snapshot import ClusterSnapshot
 from engine.adapt.picture import together
 from engine.adapt.receipts import DISK, MEMORY, Count, Part, Switch, receipt
@@ -94,6 +104,11 @@ class Accounts:
             account.agree = account.agree and made.read == made.wrote
         account.switched(before, after)
 
+    def replanned(self, flow: Flow, action: str, after: Manifest) -> None:
+        """A commit has put another plan in place."""
+        self.flow = flow
+        self.committed(action, after, {})
+
     def ticked(self, outcome: Outcome, commit: Commit, after: Manifest) -> None:
         """A tick's commit, before anything is made of it."""
         before, self._last = self._last, after
@@ -120,6 +135,8 @@ class Accounts:
         step = log.action.step
         if isinstance(step, SetBudget):
             body: Body = {"ok": True, "budget_before": account.budget, "budget_after": step.bytes}
+        elif isinstance(step, Migrate):
+            body = {"ok": True, "commits": account.commits, "version": account.version, **log.about}
         else:
             body = self._receipt(account, step)
         self.records.settle(log.action.id, body, _figures(account, step))
@@ -207,6 +224,7 @@ def _figures(account: Account, step: Step) -> dict[str, float]:
         "cpu_s": log.cpu_s,
         "bytes": 0,
     }
+    found |= log.figures
     if account.ticks:
         found["tick_s"] = account.ticking_s / account.ticks
     if action.state is not State.DONE:

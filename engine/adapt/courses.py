@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from control.plans import Cleanup, Move, Part, Spill
+from control.plans import Cleanup, Part, Spill
 from control.snapshot import NO_LIMIT
-from engine.adapt import edits, moving
+from engine.adapt import edits
 from engine.adapt.edits import Edit
 from engine.adapt.progress import TICK, Course, Log, lighten, names
 from engine.adapt.side import Found, Job
@@ -28,13 +28,6 @@ if TYPE_CHECKING:
 
 # Of state on disk that one cleanup job takes on; progress is kept in between.
 JOB_BYTES = 256_000_000
-
-
-def course(desk: Desk, log: Log, step: Move | Spill | Cleanup) -> Course:
-    """The course that an action takes."""
-    if isinstance(step, Move):
-        return moving.move(desk, log, step)
-    return spill(desk, log, step) if isinstance(step, Spill) else cleanup(desk, log, step)
 
 
 def spill(desk: Desk, log: Log, step: Spill) -> Course:
@@ -98,6 +91,18 @@ def cleanup(desk: Desk, log: Log, step: Cleanup) -> Course:
             yield from back(desk, op, node, wanted[op.id], log.action.id)
     with log.step("DropDisk"):
         yield TICK
+
+
+def unspill(desk: Desk, op: Op, node: int) -> Course:
+    """All that a join has on disk on a node is cleaned up, on the way to something else."""
+    everything: Ranges = ((0, op.groups),)
+    if not owing(desk.ticker.manifest, op, node, everything):
+        return
+    seal(desk, [(op, owing(desk.ticker.manifest, op, node, everything))], node, "")
+    yield from lighten(desk, [node])
+    for some in portions(desk.ticker.manifest, op, node, everything):
+        yield from merge(desk, op, node, some, "")
+    yield from back(desk, op, node, everything, "")
 
 
 def cleanup_step(operator: str, groups: Sequence[int], node: int) -> Cleanup:

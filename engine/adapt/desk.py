@@ -20,10 +20,11 @@ from control.actions import Action, State
 from control.arbiter import Refusal
 from control.limits import Limits
 from control.owing import Owing, follow, with_owed
-from control.plans import Plan, SetBudget, Spill, Step
+from control.plans import Migrate, Plan, SetBudget, Spill, Step
 from control.requests import Request, plan_for
 from control.snapshot import NO_LIMIT, ClusterSnapshot, History
-from engine.adapt import courses
+from engine import replanning
+from engine.adapt import courses, kinds, migrating
 from engine.adapt.accounts import Accounts
 from engine.adapt.edits import Edit
 from engine.adapt.errands import Errands
@@ -40,7 +41,9 @@ from engine.brief import Settle
 from engine.errors import StateError
 from engine.flow import Flow
 from engine.outcome import Outcome
+from engine.plan.matching import Transition
 from engine.sinks.staged import final_name
+from engine.state import model as state
 from engine.state.commits import Commit
 from engine.state.model import Place
 
@@ -67,6 +70,8 @@ class Desk:
         self.let_in: dict[str, frozenset[int]] = {}
         self.frozen: dict[Place, frozenset[str]] = {}
         self.settle: dict[tuple[str, int], Settle] = {}
+        self.open: frozenset[str] = frozenset()  # operators at which nothing is to wait
+        self.lasting: frozenset[str] = frozenset()  # whose state is to last for another plan
         self.copied_bytes: dict[int, int] = {}  # by node: copies that do not count there yet
         self.ending = False
         self.errands = Errands()
@@ -129,6 +134,8 @@ class Desk:
             settle=dict(self.settle),
             pins=self._runs.files,
             since=self._runs.since,
+            open=self.open,
+            lasting=self.lasting,
         )
 
     # -- the boundary ---------------------------------------------------------------------------------
@@ -141,7 +148,7 @@ class Desk:
         if not self.ending:
             self.errands.take_up(self)
         self._runs.advance()
-        if idle and self._runs.waits_for_tick:
+        if idle and self._runs.waits_for_tick(ending=self.ending):
             self.ticker.tick(None, None, {})
             self._runs.advance()
         if not self.ending:
@@ -202,8 +209,11 @@ class Desk:
         plan = replace(plan, steps=tuple(whole(self.flow, step, now) for step in plan.steps))
         held = [arbiter.Running(r.action.id, now.query, r.action.step) for r in self.running]
         verdict = arbiter.judge(plan, now, held, limits or self.policy.limits)
-        if not verdict.accepted:
-            self.records.refused(by, plan, verdict.refusals, self.now_s())
+        refusals = list(verdict.refusals)
+        for step in plan.steps:
+            refusals += migrating.against(self, step) if isinstance(step, Migrate) else ()
+        if refusals:
+            self.records.refused(by, plan, refusals, self.now_s())
             return []
         self.records.decided(by, plan, self.now_s())
         return [self.start(step, by, name) for step in plan.steps]
@@ -224,7 +234,7 @@ class Desk:
             self.accounts.close(log)
             self.keep(log.action)
             return log.action
-        made = courses.course(self, log, step)
+        made = kinds.course(self, log, step)
         return self._runs.begin(log, made, self.ticker.manifest.version + 1)
 
     def cancel(self, name: str) -> str:
@@ -256,11 +266,24 @@ class Desk:
     @contextmanager
     def flying(self, pairs: Sequence[tuple[str, int]]) -> Iterator[None]:
         """Groups that nobody else may touch meanwhile."""
-        self._flying.update(pairs)
+        self.fly(pairs)
         try:
             yield
         finally:
-            self._flying.difference_update(pairs)
+            self.land(pairs)
+
+    def fly(self, pairs: Sequence[tuple[str, int]]) -> None:
+        self._flying.update(pairs)
+
+    def land(self, pairs: Sequence[tuple[str, int]]) -> None:
+        self._flying.difference_update(pairs)
+
+    def swap(self, way: Transition, runs: Mapping[Place, state.Runs], action: str) -> None:
+        """Commit another plan with the state that it begins with; everything here is about that one from now on."""
+        replanning.swap(self.ticker, way, runs, action, self._asked())
+        self._runs.side.replanned()
+        self._owing = self._seen = None
+        self.accounts.replanned(self.flow, action, self.ticker.manifest)
 
     def amend(
         self, edit: Edit, *, merged: Mapping[str, Merged] | None = None, action: str = ""

@@ -22,7 +22,8 @@ Pair = tuple[str, int]
 class Orders:
     """`hold` and `release`: groups whose rows wait at the exchange, or need not wait any longer, by operator.
     `frozen`: runs that a copy is being made of, and that must not be merged. `pins`: files that side jobs
-    read. `since`: the version before which side jobs wrote nothing."""
+    read. `since`: the version before which side jobs wrote nothing. `open`: operators at which nothing waits but
+    what `hold` names; `lasting`: those whose state is to last for another plan."""
 
     hold: Mapping[str, frozenset[int]] = field(default_factory=dict)
     release: Mapping[str, frozenset[int]] = field(default_factory=dict)
@@ -33,6 +34,8 @@ class Orders:
     pins: frozenset[str] = frozenset()
     since: int | None = None
     work: Mapping[int, tuple[Any, ...]] = field(default_factory=dict)  # small jobs, by node
+    open: frozenset[str] = frozenset()
+    lasting: frozenset[str] = frozenset()
 
 
 NONE = Orders()

@@ -18,6 +18,7 @@ from typing import Any
 
 from control.errors import ControlError
 from control.limits import OPEN, Limits
+from control.plans import STRATEGIES
 from control.policies.local_spill import LocalSpill
 from control.policies.registry import Policy as Kind
 from control.policies.registry import policy_from
@@ -25,7 +26,7 @@ from control.requests import Request
 from engine.errors import SettingError
 from engine.query.values import size_bytes
 
-DO = ("spill", "cleanup", "move", "budget", "cancel")
+DO = ("spill", "cleanup", "move", "budget", "migrate", "cancel")
 KEYS = {
     "tick": int,
     "do": str,
@@ -35,6 +36,8 @@ KEYS = {
     "node": int,
     "to": int,
     "bytes": (int, str),
+    "join_order": str,
+    "strategy": str,
 }
 
 
@@ -147,7 +150,9 @@ def _command(row: Any, where: str) -> Command:
             raise SettingError(f"{name} cannot be {value!r}", where=where)
     if "tick" not in row or row.get("do") not in DO:
         raise SettingError("needs `tick` and `do`", where=where, hint=f"do: one of {', '.join(DO)}")
-    if row["do"] != "cancel" and "node" not in row:
+    if row["do"] == "migrate" and "join_order" not in row:
+        raise SettingError("needs `join_order`", where=where, hint='for example "((a c) b)"')
+    if row["do"] not in ("cancel", "migrate") and "node" not in row:
         raise SettingError("needs `node`", where=where, hint="the node that it is about")
     groups = row.get("groups")
     if groups is not None and not all(type(g) is int for g in groups):
@@ -163,6 +168,8 @@ def _command(row: Any, where: str) -> Command:
         tuple(groups) if groups is not None else None,
         row.get("percent"),
         size,
+        row.get("join_order"),
+        row.get("strategy", STRATEGIES[0]),
     )
     return Command(row["tick"], request)
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from control.actions import Action
 from engine.adapt import edits
+from engine.adapt.derive import Derive, Resort, runs_of
 from engine.adapt.side import Found, Job
 from engine.adapt.tasks import Lighten, Merge, Order
 from engine.state.model import Place, Run
@@ -28,10 +29,12 @@ LIGHT_BYTES = 16_000_000
 
 @dataclass(frozen=True, slots=True)
 class Tick:
-    """The end of a tick that began after now, or of none where no input comes."""
+    """The end of a tick that began after now; `any`: also of one without input, where none comes."""
+
+    any: bool = True
 
 
-TICK = Tick()
+TICK, LATER = Tick(), Tick(any=False)
 Course = Generator[Job | Tick, Any, None]
 
 
@@ -42,6 +45,8 @@ class Log:
         self.desk, self.action = desk, action
         self.cpu_s = self.wall_s = 0.0  # of the tasks that worked for it
         self.held_s: float | None = None  # since when its groups' input waits
+        self.about: dict[str, Any] = {}  # what its receipt says besides
+        self.figures: dict[str, float] = {}
         self.kept = ""  # what stays if it ends before its last commit
 
     @contextmanager
@@ -84,7 +89,7 @@ def lighten(desk: Desk, nodes: Sequence[int]) -> Course:
         return
     orders_of = {node: tuple(orders) for node, orders in work.items()}
     size = sum(order.run.bytes for orders in work.values() for order in orders)
-    found: Found = yield Job(orders_of, names(work), size, LIGHT_BYTES)
+    found: Found = yield Job(orders_of, names(work), size, limit=LIGHT_BYTES)
     lighter: dict[Place, list[Run]] = {}
     for node, orders in work.items():
         for order, raw in zip(orders, found[node], strict=True):
@@ -98,7 +103,9 @@ def names(work: Mapping[int, Sequence[Order]]) -> frozenset[str]:
     runs: list[Run] = []
     for orders in work.values():
         for order in orders:
-            if isinstance(order, Merge):
+            if isinstance(order, Resort | Derive):
+                runs += runs_of(order)
+            elif isinstance(order, Merge):
                 runs += [run for g in order.generations for side in g for run in side]
             else:
                 runs.append(order.run)

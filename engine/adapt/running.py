@@ -50,9 +50,12 @@ class Runs:
         self.ticks = 0  # there have been
         self.apart = False  # every job is one of its own
 
-    @property
-    def waits_for_tick(self) -> bool:
-        return any(isinstance(run.waits, Tick) or run.along for run in self.now)
+    def waits_for_tick(self, *, ending: bool) -> bool:
+        """Does any of them need a tick though no input comes? At the end, all that wait for one do."""
+        return any(
+            run.along or (isinstance(run.waits, Tick) and (run.waits.any or ending))
+            for run in self.now
+        )
 
     @property
     def waits_for_job(self) -> bool:
@@ -147,9 +150,12 @@ class Runs:
     def _waiting(self, run: Running, asked: Job | Tick) -> None:
         run.waits, run.ticks = asked, self.ticks
         if isinstance(asked, Job):
-            run.along = asked.small and not self.apart
+            run.along = asked.small and not self.apart and not asked.at_once
             if not run.along:
                 run.future = self.side.start(asked)
+            if asked.at_once and run.future is not None:
+                self.side.wait(run.future)
+                self._advance(run)
 
     def _throw(self, run: Running, error: BaseException) -> None:
         try:

@@ -35,6 +35,7 @@ class Job:
     work: Mapping[int, tuple[Order, ...]]
     files: frozenset[str] = frozenset()
     bytes: int | None = None
+    at_once: bool = False  # the next tick waits for it
     limit: int = TICK_BYTES
 
     @property
@@ -57,6 +58,14 @@ class SideJobs:
     def brief(self, job: Job) -> Brief:
         ticker = self.ticker
         return replace(ticker.brief({}, ticker.manifest, ticker.marks()), runs={}, work=job.work)
+
+    def wait(self, future: Future[Found]) -> None:
+        """Until a job is over, whatever it came to."""
+        future.exception()
+
+    def replanned(self) -> None:
+        """The query has another plan: so have its side jobs."""
+        self.__dict__.pop("_frame", None)
 
     def close(self) -> None:
         self._thread.shutdown(wait=True, cancel_futures=True)

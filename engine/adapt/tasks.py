@@ -19,7 +19,8 @@ import numpy as np
 import pyarrow as pa
 
 from engine import brief
-from engine.adapt import pieces
+from engine.adapt import derive, pieces
+from engine.adapt.derive import Derive, Resort
 from engine.brief import Brief
 from engine.columns import concat, row_bytes
 from engine.errors import SpillwayError
@@ -72,7 +73,7 @@ class Merge:
     generations: tuple[tuple[Runs, ...], ...]  # of each: the runs of each side
 
 
-Order = Lighten | Copy | Merge
+Order = Lighten | Copy | Merge | Resort | Derive
 
 
 @dataclass(slots=True)
@@ -167,6 +168,8 @@ class Work:
         return [made, time.thread_time() - cpu, time.perf_counter() - wall]
 
     def _made(self, order: Order) -> Any:
+        if isinstance(order, Resort | Derive):
+            return derive.carry_out(order, self.tick.version)
         op = self.plan.flow.ops[order.op]
         tiers = hosts.here(self.plan.tiers[op.id])
         if isinstance(order, Lighten):

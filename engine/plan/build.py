@@ -28,19 +28,22 @@ from engine.query.model import (
     time_id,
 )
 from engine.query.order import leaves
+from engine.state.replan import Replan
 
 _QUOTED = re.compile(r"""'(?:[^']|'')*'|"((?:[^"]|"")*)\"""")
 
 
-def build_plan(spec: QuerySpec, query: JoinQuery) -> Plan:
-    """The plan with its initial placement."""
+def build_plan(spec: QuerySpec, query: JoinQuery, replan: Replan | None = None) -> Plan:
+    """The plan with its initial placement. `replan` names the operators where they are not the query file's,
+    whose settings then count no longer."""
     order = query.order if query.order is not None else tuple(range(len(query.inputs)))
-    builder = _Builder(spec, query)
+    builder = _Builder(spec, query, replan)
     if query.group is None:
         top: Operator = builder.join(order, frozenset(used_ids(query)), root=True)
     else:
         top = builder.group(order, query.group)
-    _check_operators(spec, builder)
+    if replan is None:
+        _check_operators(spec, builder)
     project = Project("project-1", top, query.where, query.outputs)
     return Plan(spec.name, project, spec.sink, spec.nodes, query.inputs)
 
@@ -86,6 +89,7 @@ class _Builder:
 
     spec: QuerySpec
     query: JoinQuery
+    replan: Replan | None = None
     count: int = 0
 
     def join(self, tree: Tree, needed: frozenset[str], *, root: bool = False) -> Join:
@@ -96,7 +100,7 @@ class _Builder:
         below = needed | {part.name for part in key} | self._times(bounds)
         children = [child if isinstance(child, int) else self.join(child, below) for child in tree]
         self.count += 1
-        name = f"join-{self.count}"
+        name = self.replan.operators[self.count - 1].id if self.replan else f"join-{self.count}"
         placement = self._placement(name)
         return Join(
             name,
@@ -131,6 +135,11 @@ class _Builder:
         """The node of each of an operator's groups: by its own settings, or by the query's."""
         spec, own = self.spec, self.spec.operators.get(name, OperatorSpec())
         groups, shares = own.groups or spec.groups, own.placement or spec.placement
+        for known in self.replan.operators if self.replan else ():
+            if known.id == name:
+                if self.replan and self.replan.nodes == spec.nodes:
+                    return known.placement
+                groups = known.groups
         return weighted(groups, shares) if shares else even(groups, spec.nodes)
 
     def _exchange(

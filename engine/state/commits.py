@@ -10,7 +10,7 @@ import contextlib
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +31,7 @@ from engine.state.model import (
     unpack_runs,
 )
 from engine.state.ranges import Ranges
+from engine.state.replan import Replan
 
 SNAPSHOT_EVERY = 32
 _DAMAGED = "Restore the checkpoint from a copy, or start with a new one."
@@ -58,6 +59,7 @@ class Commit:
         default_factory=dict
     )  # all that is spilled, where it changed
     actions: tuple[str, ...] = ()  # adaptations that this version carries out
+    plan: Replan | None = None  # from this version on, where it changed
 
     def pack(self) -> dict[str, Any]:
         changes = {str(p): [c.kept, [r.pack() for r in c.added]] for p, c in self.changes.items()}
@@ -76,6 +78,7 @@ class Commit:
             "expired": {str(place): dict(kept) for place, kept in self.expired.items()},
             "disk": pack_runs(self.disk),
             "actions": list(self.actions),
+            "plan": self.plan.pack() if self.plan is not None else None,
         }
 
     @staticmethod
@@ -103,10 +106,11 @@ class Commit:
             raw.get("fronts", {}),
             unpack_runs(raw["disk"]),
             tuple(raw["actions"]),
+            Replan.unpack(raw.get("plan")),
         )
 
     def apply(self, manifest: Manifest) -> Manifest:
-        return manifest.without(self.expired).after(
+        after = manifest.without(self.expired).after(
             tick=self.tick,
             changes=self.changes,
             holds=self.holds,
@@ -116,6 +120,21 @@ class Commit:
             fronts=self.fronts,
             disk=self.disk,
         )
+        return planned(after, self.plan) if self.plan is not None else after
+
+
+def planned(manifest: Manifest, plan: Replan) -> Manifest:
+    """The same version under another plan: what its operators do not have is gone."""
+    stay = plan.names
+    return replace(
+        manifest,
+        runs={place: runs for place, runs in manifest.runs.items() if place.operator in stay},
+        disk={place: runs for place, runs in manifest.disk.items() if place.operator in stay},
+        holds=tuple(hold for hold in manifest.holds if hold.operator in stay),
+        placement={op: owner for op, owner in manifest.placement.items() if op in stay},
+        fronts={op: until for op, until in manifest.fronts.items() if op in stay},
+        plan=plan,
+    )
 
 
 @dataclass(frozen=True, slots=True)

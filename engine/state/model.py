@@ -20,6 +20,7 @@ import numpy.typing as npt
 
 from engine.state import ranges
 from engine.state.ranges import Ranges
+from engine.state.replan import Replan
 
 FORMAT_VERSION = 2
 Times = tuple[tuple[int, int], ...]
@@ -216,6 +217,7 @@ class Manifest:
     seen: Mapping[str, int] = field(default_factory=dict)
     fronts: Mapping[str, int] = field(default_factory=dict)
     disk: Mapping[Place, Runs] = field(default_factory=dict)  # spilled, oldest generation first
+    plan: Replan | None = None  # where it is not the query file's
 
     def at(self, operator: str, node: int, inputs: int) -> tuple[Runs, ...]:
         """The runs of each of the operator's inputs on one node, oldest first."""
@@ -266,6 +268,7 @@ class Manifest:
             dict(seen),
             {**self.fronts, **fronts},
             {place: some for place, some in {**self.disk, **disk}.items() if some},
+            self.plan,
         )
 
     def memory_files(self) -> set[str]:
@@ -356,6 +359,7 @@ class Manifest:
             "nodes": self.nodes,
             "seen": dict(self.seen),
             "fronts": dict(self.fronts),
+            "plan": self.plan.pack() if self.plan is not None else None,
         }
 
     @staticmethod
@@ -372,6 +376,7 @@ class Manifest:
             raw["seen"],
             raw.get("fronts", {}),
             unpack_runs(raw["disk"]),
+            Replan.unpack(raw.get("plan")),
         )
 
 

@@ -25,11 +25,11 @@ from engine.arrow_map import ArrowMap
 from engine.brief import Brief
 from engine.errors import SpillwayError
 from engine.exchange import CONTROL, Packing, packed_bytes
-from engine.flow import compile_flow
 from engine.hashing import FULL_MASK
 from engine.outcome import Outcome, outcome_of
 from engine.plan.build import build_plan
 from engine.plan.fingerprint import describe, differences
+from engine.plan.matching import current
 from engine.query.model import Field, QuerySpec, SinkSpec, StreamSpec
 from engine.query.sql import analyse
 from engine.query.types import arrow_type
@@ -115,6 +115,9 @@ class LocalSide(SideJobs):
                 future.set_exception(error)
         self.waiting = []
 
+    def wait(self, future: Future[Found]) -> None:
+        self.work()
+
     def close(self) -> None:
         self.waiting = []
 
@@ -178,8 +181,12 @@ class Local:
         self.nodes = nodes
         spec = self.spec()
         self.query = analyse(spec)
-        plan = build_plan(spec, self.query)
-        flow = compile_flow(plan, self.query, exact=self.mask == FULL_MASK)
+        plan, log = build_plan(spec, self.query), CommitLog(self.root / "cp" / "commits")
+        before = log.open(describe(plan))
+        assert not before or not differences(before, describe(plan))
+        known = log.recover().manifest.plan
+        exact = self.mask == FULL_MASK
+        self.query, plan, flow = current(spec, self.query, plan, known, exact=exact)
         folders = [self.root / "memory", self.root / "cp" / "state"]
         for folder in folders:
             folder.mkdir(parents=True, exist_ok=True)
@@ -187,9 +194,6 @@ class Local:
             op.id: Tiers(str(folders[0]), str(folders[1]), op.groups, self.segment_bytes)
             for op in flow.ops
         }
-        log = CommitLog(self.root / "cp" / "commits")
-        before = log.open(describe(plan))
-        assert not before or not differences(before, describe(plan))
         sink = open_sink(spec.sink, spec.checkpoint, None)  # type: ignore[arg-type]
         sink.prepare()
         sink.maybe_compact = lambda: 0  # type: ignore[method-assign]  # files stay as their ticks made them
@@ -208,6 +212,7 @@ class Local:
             2,
             self.mask,
             str(spec.checkpoint / "side"),
+            spec=spec,
         )
         self.ticker = LocalTicker(None, setup, log, sink, sides, (self,), self.clock)  # type: ignore[arg-type]
         recover(self.ticker)

@@ -36,6 +36,7 @@ THREE = Query(
     delays=(4.0, 4.0, 4.0),
     idle=(None, None, None),
 )
+ANOTHER = "((s2 s0) s1)"
 LIFE = Life(seed=3, ticks=9, groups=16, domain=9, late=0.0, silent=0.0, nodes=(2,))
 
 
@@ -73,6 +74,8 @@ class Doomed:
             do = self.course.removesuffix("_hold")
             size = 10**9 if do == "budget" else None
             asked = Request(do, 0, to, percent=None if size else 60.0, bytes=size)
+            if do == "migrate":
+                asked = Request(do, 0, order=ANOTHER)
             desk.ask(asked, "test")
         desk.between(idle=False)
         consistent(local)

@@ -1,0 +1,52 @@
+"""From one plan to another between two ticks: the commit that makes the new one count, and the setup that it needs.
+
+What state the new plan begins with is made by a migration (adapt/migrating.py); that Spark's streaming query must begin
+again is the runner's business.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from engine import ingest
+from engine.adapt.orders import Orders
+from engine.outcome import Outcome
+from engine.plan.matching import Transition
+from engine.setup import Setup
+from engine.state.model import Change, Place, Runs
+from engine.tick import EVERYBODY, Ticker
+
+
+def setup_of(setup: Setup, way: Transition) -> Setup:
+    """The same query's setup under its new plan."""
+    tiers = {op.id: replace(setup.folders, groups=op.groups) for op in way.flow.ops}
+    return replace(
+        setup,
+        plan=way.plan,
+        query=way.query,
+        flow=way.flow,
+        union=ingest.lay_out(way.flow),
+        tiers=tiers,
+    )
+
+
+def swap(
+    ticker: Ticker, way: Transition, runs: Mapping[Place, Runs], action: str, orders: Orders
+) -> None:
+    """One commit: the new plan with the state of its new operators. Before it nothing has happened."""
+    setup = setup_of(ticker.setup, way)
+    known = ticker.setup.tiers
+    placement = {one.id: one.placement for one in way.replan.operators if one.id not in known}
+    changes = {place: Change(0, some) for place, some in runs.items()}
+    commit = ticker.commit(
+        Outcome({}, changes, [], {}, {}, {}, {}),
+        None,
+        EVERYBODY,
+        placement=placement,
+        disk={},
+        actions=(action,),
+        orders=orders,
+        plan=way.replan,
+    )
+    ticker.replan(setup, commit)

@@ -1,0 +1,261 @@
+"""Random chains of migrations over random trees, with spills, moves, cancellations and crashes: the batch join.
+
+Without Spark, as test_schedules.py, whose dice these are too. More of them:
+`HYPOTHESIS_MAX_EXAMPLES=5000 pytest tests/engine/adapt/test_migrations.py`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from unittest.mock import patch
+
+import numpy as np
+import pytest
+from hypothesis import event, given
+from hypothesis import strategies as st
+
+from control.actions import State
+from control.arbiter import Refusal, Why
+from control.policies.none import Nothing
+from control.requests import Request
+from engine.adapt import migrating as migrations
+from engine.adapt.desk import Desk
+from engine.adapt.policy import Policy
+from engine.adapt.records import Records
+from tests.engine.adapt.test_schedules import Dice
+from tests.engine.local import Local, LocalSide
+from tests.engine.made import Life, Query, S, live, lives, queries
+from tests.engine.test_trees import accepted, check, in_order, scratch
+
+
+@dataclass
+class Migrating(Dice):
+    """Migrates to random orders, and does what the other dice do too, where `also`."""
+
+    also: bool = True
+    query: Query | None = None
+
+    def _request(self, local: Local) -> Request:
+        assert self.query is not None
+        if self.also and self.rng.random() < 0.4:
+            return super()._request(local)
+        order = self.query.random_order(self.rng)
+        return Request("migrate", 0, order=order)
+
+
+migrating = st.builds(
+    Migrating,
+    seed=st.integers(0, 2**32),
+    budget=st.sampled_from([0, 0, 12_000, 40_000]),
+    hold=st.booleans(),
+    crashes=st.sampled_from([0.0, 0.15]),
+    also=st.booleans(),
+)
+little = st.sampled_from(
+    [0, migrations.LAST_BYTES]
+)  # what is left to the round that a tick waits for
+
+
+@given(queries(most=5), lives, migrating, little)
+def test_whatever_the_plan_becomes_results_are_the_batch_join(
+    query: Query, life: Life, thrower: Migrating, last_bytes: int
+) -> None:
+    accepted(query)
+    thrower.query = query
+    order = query.random_order(np.random.default_rng(life.seed))
+    life = replace(life, ticks=life.ticks + 3)
+    with scratch() as root, patch.object(migrations, "LAST_BYTES", last_bytes):
+        local, told = live(root, query, life, order, meddler=thrower)
+        check(local, told, query)
+        if not (thrower.also or thrower.budget or life.holds):
+            in_order(local, told, query)
+    for what in thrower.done:
+        event(what)
+
+
+def test_what_both_plans_have_is_shared() -> None:
+    """No file is written, and none copied, for a state that serves as it is: only what nobody had is made."""
+    with scratch() as root:
+        local, desk = fed(root, "(((s0 s1) s2) s3)")
+        before = local.ticker.manifest
+        desk.ask(Request("migrate", 0, order="(((s0 s1) s3) s2)"), "test")
+        finished(desk)
+        after = local.ticker.manifest
+        assert after.plan is not None
+        names = {one.id for one in after.plan.operators}
+        assert "join-1" in names, (
+            "an operator that is the same keeps its name, and its state its place"
+        )
+        assert names.isdisjoint({"join-2", "join-3"})
+        for place, runs in before.runs.items():
+            if place.operator == "join-1":
+                assert after.runs[place] is runs or after.runs[place] == runs
+        made = after.memory_files() - before.memory_files()
+        where = {
+            s.file: place for place, runs in after.runs.items() for run in runs for s in run.memory
+        }
+        sides = {
+            (op.id, at): side.aliases
+            for op in local.ticker.setup.flow.ops
+            for at, side in enumerate(op.sides)
+        }
+        fresh = {sides[where[file].operator, where[file].input] for file in made}
+        assert fresh == {("s0", "s1", "s3")}, "all else is shared by reference"
+
+
+def test_an_operator_whose_inputs_are_joined_in_another_way_keeps_its_state() -> None:
+    """Of a sub-plan: what lies below does not matter to the operator above it."""
+    with scratch() as root:
+        local, desk = fed(root, "(((s0 s1) s2) s3)")
+        root_op = local.ticker.setup.flow.root.id
+        desk.ask(Request("migrate", 0, order="(((s0 s2) s1) s3)"), "test")
+        before = {p: r for p, r in local.ticker.manifest.runs.items() if p.operator == root_op}
+        finished(desk)
+        after = local.ticker.manifest.runs
+        assert local.ticker.setup.flow.root.id == root_op
+        assert {p: r for p, r in after.items() if p.operator == root_op} == before
+
+
+STAR = Query(
+    classes=((0,), (0,), (0,), (0,)),
+    edges=((1, 0, (0,)), (2, 0, (0,)), (3, 0, (0,))),
+    bounds=(),
+    ranges={},
+    conditions=(),
+    window=None,
+    delays=(4.0, 4.0, 4.0, 4.0),
+    idle=(None, None, None, None),
+)
+
+
+def fed(root: Path, order: str, query: Query = STAR, ticks: int = 4) -> tuple[Local, Desk]:
+    """A query with some state, and its desk."""
+    life = Life(seed=1, ticks=ticks, groups=16, domain=9, late=0.0, silent=0.0)
+    local, _ = live(root, query, life, order)
+    return local, desk_of(local)
+
+
+def desk_of(local: Local) -> Desk:
+    records = Records(local.root / "cp" / "actions")
+    made = Desk(
+        local.ticker, Policy(Nothing(), interval_s=1e9), {}, records, local.clock, LocalSide
+    )
+    assert isinstance(made._runs.side, LocalSide)
+    made._runs.side.eager = made.jobs_apart = True
+    return made
+
+
+def finished(desk: Desk) -> None:
+    for _ in range(50):
+        if not desk.running:
+            break
+        desk.between(idle=True)
+    states = [action.state for action in desk.records.actions.values()]
+    assert set(states) == {State.DONE}, [a.note for a in desk.records.actions.values()]
+
+
+@pytest.mark.parametrize(
+    ("order", "strategy", "why", "text"),
+    [
+        ("((s0 s1) s2)", "moving", Why.BAD_ORDER, "s3 missing"),
+        ("(((s0 s1) s2) s9)", "moving", Why.BAD_ORDER, "no stream `s9`"),
+        ("(((s0 s1) s1) s3)", "moving", Why.BAD_ORDER, "there twice"),
+        ("(((s0 s1) s2) s3", "moving", Why.BAD_ORDER, "not closed"),
+        ("(((s0 s1) s2) s3)", "moving", Why.SAME_ORDER, "(((s0 s1) s2) s3) already"),
+        ("(((s1 s0) s2) s3)", "teleport", Why.UNKNOWN_STRATEGY, "teleport"),
+    ],
+)
+def test_what_is_no_other_order_is_refused(order: str, strategy: str, why: Why, text: str) -> None:
+    with scratch() as root:
+        local, desk = fed(root, "(((s0 s1) s2) s3)", ticks=1)
+        before = local.ticker.manifest
+        found = desk.ask(Request("migrate", 0, order=order, strategy=strategy), "test")
+        assert isinstance(found, Refusal)
+        assert found.why is why and text in str(found)
+        assert local.ticker.manifest is before and not desk.running
+
+
+def test_a_cross_product_is_refused() -> None:
+    chain = replace(STAR, classes=((0,), (0, 1), (1, 2), (2,)), edges=CHAINED)
+    with scratch() as root:
+        _, desk = fed(root, "(((s0 s1) s2) s3)", chain, ticks=1)
+        found = desk.ask(Request("migrate", 0, order="((s0 s2) (s1 s3))"), "test")
+        assert isinstance(found, Refusal)
+        assert found.why is Why.BAD_ORDER and "share no key" in str(found)
+
+
+CHAINED = ((1, 0, (0,)), (2, 1, (1,)), (3, 2, (2,)))
+
+
+def test_one_migration_at_a_time_and_none_without_room() -> None:
+    with scratch() as root:
+        local, desk = fed(root, "(((s0 s1) s2) s3)")
+        assert isinstance(desk._runs.side, LocalSide)
+        desk._runs.side.eager = False
+        desk.ask(Request("migrate", 0, order="((s0 s1) (s2 s3))"), "test")
+        assert desk.running
+        second = desk.ask(Request("migrate", 0, order="(((s0 s2) s1) s3)"), "test")
+        assert isinstance(second, Refusal) and second.why is Why.OVERLAP
+        before = local.ticker.manifest
+        assert desk.cancel("last") == ""
+        assert local.ticker.manifest is before
+        assert not (desk.frozen or desk.open or desk.lasting or desk._flying or desk.running)
+        assert not any(desk.copied_bytes.values())
+        desk._runs.side.eager = True
+        desk.budgets = {n: local.ticker.manifest.memory_bytes(n) + 10 for n in range(2)}
+        desk.ask(Request("migrate", 0, order="((s0 s1) (s2 s3))"), "test")
+        while desk.running:
+            desk.between(idle=True)
+        (_, last) = desk.records.actions.values()
+        assert last.state is State.FAILED and "its budget is" in last.note
+
+
+def test_what_windows_let_go_of_is_not_missed() -> None:
+    """s2 is far behind: rows of s0 and s1 have gone that it would need under another order. The migration waits
+    until it needs them no longer."""
+    behind = replace(
+        STAR,
+        classes=((0,), (0,), (0,)),
+        edges=((1, 0, (0,)), (2, 0, (0,))),
+        bounds=tuple((i, j, 2 * S) for i in range(3) for j in range(3) if i != j),
+        window=2,
+        delays=(0.0, 0.0, 20.0),
+        idle=(None, None, None),
+    )
+    with scratch() as root:
+        life = Life(seed=2, ticks=8, groups=8, disorder=0.0, late=0.0, silent=0.0, domain=2)
+        waiter = Waiter("((s0 s2) s1)", at=6)
+        local, told = live(root, behind, replace(life, ticks=40), "((s0 s1) s2)", meddler=waiter)
+        check(local, told, behind)
+        in_order(local, told, behind)
+    assert waiter.steps[0] == "MatchStates" and waiter.steps.count("MatchStates") > 5
+    assert waiter.state is State.DONE
+
+
+@dataclass
+class Waiter:
+    """Asks for a migration before a tick, and notes in which step it is then."""
+
+    order: str
+    at: int
+    tick: int = -1
+    steps: list[str] = field(default_factory=list)
+    desk: Desk | None = None
+    state: State | None = None
+
+    def boundary(self, local: Local) -> None:
+        self.tick += 1
+        if self.desk is None:
+            self.desk = desk_of(local)
+        if self.tick == self.at:
+            found = self.desk.ask(Request("migrate", 0, order=self.order), "test")
+            assert not isinstance(found, Refusal), found
+        self.desk.between(idle=False)
+        for action in self.desk.records.actions.values():
+            self.state = action.state
+            self.steps += [action.current] if action.current else []
+
+    def finish(self, local: Local) -> None:
+        assert self.desk is not None
+        assert not self.desk.running
