@@ -70,39 +70,31 @@ def test_work_is_what_the_simulator_counts(trees: tuple[Tree, Tree], exact_purge
     model = Model.of([rate] * 4, CHAIN, s, window)
     old, new = trees
     span = span_s(old, window, exact_purge=exact_purge)
-    found = {"moving": 0.0, "old": 0.0, "new": 0.0}
+    found = {"moving": Work(), "old": Work(), "new": Work()}
     seeds = 10
     for seed in range(seeds):
         arrivals = poisson([rate] * 4, MASKS, s, 3 * window + span, 100 + seed)
         running, fresh = (Box(t, arrivals, window, exact_purge=exact_purge) for t in (old, new))
-        work = {"old": Work(), "new": Work()}
-        started = False
+        before, started = Work(), False
         for time, input_, row in arrivals.in_order():
             if time > 3 * window and not started:
                 started = True
-                copied, again = moved(running, new, time)
-                assert copied.between_rows or not again.kept
-                found["moving"] += _seconds(again) / seeds
+                found["moving"].add(moved(running, new, time)[1])
                 running.all_old()
                 running.skip_new = True
-                work["old"] = Work()
             one = arrived(arrivals, input_, row)
-            running.enter(input_, one, time, work["old"])
+            running.enter(input_, one, time, found["old"] if started else before)
             if started:
-                fresh.enter(input_, one, time, work["new"])
-        for name, done in work.items():
-            found[name] += _seconds(done) / seeds
-    assert found["moving"] == pytest.approx(moving_s(model, old, new, TIMES), rel=near)
-    assert found["old"] == pytest.approx(
-        old_work_s(model, old, TIMES, span, exact_purge=exact_purge), rel=near
-    )
-    assert found["new"] == pytest.approx(
-        new_work_s(model, new, TIMES, span, exact_purge=exact_purge), rel=near
-    )
-
-
-def _seconds(work: Work) -> float:
-    return TIMES.join_s * work.pairs + TIMES.insert_s * (work.kept + work.purged)
+                fresh.enter(input_, one, time, found["new"])
+    for times in (Times(1.0, 0.0), Times(0.0, 1.0)):  # pairs, then rows kept and purged
+        of = {
+            "moving": moving_s(model, old, new, times),
+            "old": old_work_s(model, old, times, span, exact_purge=exact_purge),
+            "new": new_work_s(model, new, times, span, exact_purge=exact_purge),
+        }
+        for name, work in found.items():
+            done = work.pairs if times.join_s else work.kept + work.purged
+            assert done / seeds == pytest.approx(of[name], rel=near), (name, times)
 
 
 @given(RATES, SELECT, WINDOWS, TREES, TREES, st.floats(1.01, 5), st.booleans())
