@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -341,7 +342,7 @@ def page(title: str, one: Watched, about: dict[str, Any], command: str) -> str:
         f"Written by `{command}`; {about['cores']} cores, {about['memory_gib']} GiB, commit {about['commit']}. "
         "What an open page asks for by itself is recorded in Chromium and asked again over HTTP by so many "
         "sessions, half of them on Overview, half on Placement, a browser's refresh being 2 s. All of it runs on "
-        "the one machine.",
+        f"the one machine, on which other work made a load of {about['load']:.1f} before it.",
         "",
         f"## {title}",
         "",
@@ -368,6 +369,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--engine", action="store_true", help="over the demo with its real engine")
     parser.add_argument("--small", action="store_true", help="a small store, not for docs/")
     options = parser.parse_args(arguments)
+    load = os.getloadavg()[0]
     scratch, scale = BENCH_DIR / "watchers", SMALL if options.small else DAY
     if options.engine:
         title, name = "The demo, with its engine", "watchers-demo.md"
@@ -380,7 +382,7 @@ def main(arguments: list[str]) -> int:
         one = over_a_full_store(scratch, scale, options.watchers, options.seconds)
     folder = BENCH_DIR / "reports" if options.small else ROOT / "docs" / "benchmarks"
     command = " ".join(["python -m tests.bench.watchers", *arguments])
-    path = write(title, one, folder / name, machine(), command)
+    path = write(title, one, folder / name, machine() | {"load": load}, command)
     print(path.read_text())
     shutil.rmtree(scratch, ignore_errors=True)
     return 1 if one.errors else 0

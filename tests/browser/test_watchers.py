@@ -13,7 +13,7 @@ from tests.bench.replay import Account, Poll, Recording, Session, record, replay
 from tests.bench.watchers import PATHS, RSS_MB_MOST, SMALL, bars, over_a_full_store, write
 from tests.browser.stage import Stage
 
-ABOUT = {"cores": 1, "memory_gib": 1, "commit": ""}
+ABOUT = {"cores": 1, "memory_gib": 1, "commit": "", "load": 0.0}
 
 
 @pytest.mark.timeout(300)
