@@ -72,3 +72,12 @@ def test_nothing_measured_teaches_nothing() -> None:
     before = estimates_of(GUESS)
     after = learned(before, GUESS, Moved(0, 0, 0, 0, 0, 0, 0))
     assert after == before and pace_of(GUESS, after) == GUESS
+
+
+def test_the_swap_is_what_is_left_of_a_stall_without_catching_up() -> None:
+    one = Moved(0, 0, 0, 0, 0, stall_s=3.0, stall_cpu_s=2.0)
+    estimates = estimates_of(GUESS)
+    for _ in range(60):
+        estimates = learned(estimates, pace_of(GUESS, estimates), one)
+    assert pace_of(GUESS, estimates).swap_s == pytest.approx(3.0 - 2.0 / GUESS.cores, rel=0.01)
+    assert pace_of(GUESS, estimates).recompute_s == GUESS.recompute_s

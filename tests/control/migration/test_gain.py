@@ -210,3 +210,48 @@ def test_nodes_that_do_not_say_how_busy_they_are_gain_all_the_same() -> None:
     model = skewed()
     told = offer(outlook(model, OLD, busy=0.0), Change.of(model, OLD, NEW), "moving", PACE)
     assert told.gain_row_s > 0
+
+
+def test_costs_by_hand() -> None:
+    """Roomy nodes, so load and pauses only: ρ s² / 2 + π · CPU; or 1.5 · ρ · Δτ for as long as both run."""
+    model = skewed(5.0)
+    change, look_ = Change.of(model, OLD, NEW), outlook(model, OLD)
+    rho, price = look_.rows_out_per_s, float(look_.price.mean())
+    one = offer(look_, change, "moving", PACE)
+    told = one.estimate
+    assert one.cost_row_s == pytest.approx(rho * told.stall_s**2 / 2 + price * told.cpu_s)
+    two = offer(look_, change, "parallel", PACE)
+    longer = two.estimate.cpu_s / two.estimate.length_s * NUMBERS.tick_s / NUMBERS.cores
+    assert two.cost_row_s == pytest.approx(1.5 * rho * two.estimate.length_s * longer)
+    less = change.old.cpu(PACE.join_s, PACE.insert_s) - change.new.cpu(PACE.join_s, PACE.insert_s)
+    shorter = less * NUMBERS.tick_s / NUMBERS.cores
+    for each in (one, two):
+        saved = 1.5 * rho * (300 - each.estimate.length_s) * shorter
+        assert each.gain_row_s == pytest.approx(saved - each.cost_row_s)
+
+
+def test_what_comes_too_late_gains_nothing() -> None:
+    """Nodes that fill up; the slower the side jobs, the less of the horizon is left."""
+    model = skewed()
+    size = int(Change.of(model, OLD, OLD).old.state_bytes / 20) + 1
+    full = outlook(model, OLD, budget=11 * size, busy=0.0, window=None)
+    change = Change.of(model, OLD, NEW)
+    gains = []
+    for cores in (2.0, 0.05, 0.02, 1e-4):
+        one = offer(full, change, "moving", replace(PACE, side_cores=cores, passes=1))
+        gains.append(one.gain_row_s)
+    assert gains == sorted(gains, reverse=True) and gains[0] > 0
+    assert one.estimate.length_s > 300 and one.gain_row_s <= -one.cost_row_s * (1 - 1e-9)
+
+
+def test_two_plans_that_are_too_much_fall_behind() -> None:
+    model = skewed(5.0)
+    change = Change.of(model, OLD, NEW)
+    assert parallel(change, PACE).behind_s == 0
+    slow = replace(PACE, join_s=1e-4, insert_s=1e-4)
+    told = parallel(change, slow)
+    work = change.old.cpu(1e-4, 1e-4) * 5.5 + told.cpu_s
+    assert told.behind_s == pytest.approx(work / slow.cores - 5.5) and told.behind_s > 1
+    assert told.length_s == pytest.approx(work / slow.cores)
+    advice = advise(outlook(model, OLD), model, OLD, NEW, slow)
+    assert "of it behind" in advice.why
