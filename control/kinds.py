@@ -56,8 +56,9 @@ class Kind:
 
 V, O, A = Role.VIEWER, Role.OPERATOR, Role.ADMIN  # noqa: E741
 KINDS: Mapping[str, Kind] = {
-    "propose": Kind(O, "a spill, clean-up, move or budget, with its preview", ("do", "node"),
-                    ("to", "operator", "groups", "percent", "bytes"), query=True, automatic=True),
+    "propose": Kind(O, "a spill, clean-up, move, budget or another join order, with its preview", ("do",),
+                    ("node", "to", "operator", "groups", "percent", "bytes", "order", "strategy"), query=True,
+                    automatic=True),
     "propose.steps": Kind(O, "several steps as one proposal", ("steps",), (), query=True, automatic=True),
     "apply": Kind(O, "carry out a proposal exactly as previewed", ("proposal",), ("override",), automatic=True),
     "dismiss": Kind(O, "drop a proposal", ("proposal",)),
@@ -119,7 +120,7 @@ FIELDS: Mapping[str, tuple[Callable[[Any], bool], str]] = {
     **dict.fromkeys(("node", "to", "nodes", "alert", "bytes"), (_whole, "a whole number")),
     **dict.fromkeys(("percent", "seconds", "pause_s", "expires_s"), (_number, "a number")),
     **dict.fromkeys(
-        ("do", "operator", "proposal", "action", "text", "stream", "rule", "mode", "name", "role",
+        ("do", "operator", "order", "strategy", "proposal", "action", "text", "stream", "rule", "mode", "name", "role",
          "password_hash", "sha256", "scope", "token", "url", "webhook"),
         (_text, "a text"),
     ),
