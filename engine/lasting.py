@@ -89,8 +89,13 @@ Cuts = Mapping[tuple[str, int], Gone]
 
 def cuts(flow: Flow, marks: Mapping[str, int], manifest: Manifest) -> Cuts:
     """What every side may have let go of by now: rows that are too old for all other sides. Neither held rows nor
-    such as are owed count, so that it was never more."""
-    known = fronts(flow, marks, replace(manifest, holds=(), disk={}))
+    such as are owed count, so that it was never more. What an operator below promises depends on the tree, and an
+    operator may be older than the plan: after a migration only what the inputs themselves promise is an upper bound."""
+    bare = replace(manifest, holds=(), disk={})
+    known = fronts(flow, marks, bare)
+    if manifest.plan is not None:
+        most = {time_id(alias): at for alias, at in bases(flow, marks, bare).items()}
+        known = dict.fromkeys(known, most)
     out = {}
     for op in flow.ops:
         for side in range(len(op.sides)):

@@ -17,6 +17,7 @@ OF_BYTES = frozenset(
     {
         Why.RECEIVER_FULL,
         Why.NO_ROOM_FOR_CLEANUP,
+        Why.NO_ROOM_FOR_PLAN,
         Why.DISK_FULL,
         Why.ACTION_BYTES,
         Why.DAILY_BYTES,

@@ -78,9 +78,7 @@ def exact(outlook: Outlook, steps: Sequence[Step]) -> Exact:
     rows = [rows_at(snapshot, step) for step in steps]
     direct = tuple(_direct(outlook, step, some) for step, some in zip(steps, rows, strict=True))
     touched = {node for step in steps for node in nodes_of(step)}
-    if any(isinstance(step, Migrate) for step in steps):
-        touched = set(range(len(snapshot.nodes)))
-    real = np.array(sorted(touched), dtype=np.int64)
+    real = np.array(sorted(touched or range(len(snapshot.nodes))), dtype=np.int64)
     mark = np.full(len(snapshot.groups), -1, dtype=np.int64)
     for number, some in enumerate(rows):
         mark[some] = number

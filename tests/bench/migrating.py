@@ -27,7 +27,7 @@ from tests.bench.report import machine
 from tests.bench.sides import forget, supervised
 
 RUNS, RUNS_FOR_RECORD = 3, 3
-KEYS, AT, TICKS = 100_000, 24, 44  # the action begins before tick AT
+KEYS, AT, TICKS = 100_000, 22, 44  # the action begins before tick AT
 ROWS = {
     "a": 12_500,
     "b": 1_500,

@@ -1,4 +1,4 @@
-"""kill -9 in the steps of spills, clean-ups and moves on Spark; then start again: exactly the batch join."""
+"""kill -9 in the steps of spills, clean-ups, moves and migrations on Spark; then start again: exactly the batch join."""
 
 from __future__ import annotations
 
@@ -28,17 +28,23 @@ percent = 60
 """
 STEPS = [
     (course, step)
-    for course in ("spill", "cleanup", "move", "move_hold")
+    for course in ("spill", "cleanup", "move", "move_hold", "migrate")
     for step in COURSES[course].steps
 ]
-FEW = [("spill", "DropMemory"), ("cleanup", "JoinOwed"), ("move", "ReactivatePartitions")]
+FEW = [
+    ("spill", "DropMemory"),
+    ("cleanup", "JoinOwed"),
+    ("move", "ReactivatePartitions"),
+    ("migrate", "Swap"),
+]
+MORE = {"move": "to = 0", "migrate": 'join_order = "((a c) b)"'}
 
 
 def struck(case: Case, course: str, step: str, when: str) -> None:
     """Run until the process dies in that step."""
     script = case.root / "script.toml"
     do, move = course.removesuffix("_hold"), course.startswith("move")
-    script.write_text(SCRIPT.format(do=do, node=1 if move else 0, more="to = 0" if move else ""))
+    script.write_text(SCRIPT.format(do=do, node=1 if move else 0, more=MORE.get(do, "")))
     command = [sys.executable, str(VICTIM), str(case.file), f"action:{course}:{step}:{when}", "3"]
     process = subprocess.Popen(
         [*command, str(script)],

@@ -23,7 +23,7 @@ from control.actions import (
     to_json,
 )
 from control.errors import ImpossibleTransition
-from control.plans import Cleanup, Move, Part, SetBudget, Spill, Step
+from control.plans import Cleanup, Migrate, Move, Part, SetBudget, Spill, Step
 
 PARTS = (Part("join", (1, 2)),)
 STEPS: dict[str, tuple[Step, bool]] = {
@@ -32,6 +32,7 @@ STEPS: dict[str, tuple[Step, bool]] = {
     "spill": (Spill(PARTS, 0, 10), False),
     "cleanup": (Cleanup(PARTS, 0, 10), False),
     "budget": (SetBudget(0, 10), False),
+    "migrate": (Migrate("((a c) b)", "moving", 10), False),
 }
 EIGHT = {
     "ComputePartitionsToMove",

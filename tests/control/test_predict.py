@@ -18,6 +18,7 @@ from control.cost.recalibrate import CORRECTS
 from control.errors import PlanError
 from control.plans import (
     Cleanup,
+    Migrate,
     Move,
     Part,
     Plan,
@@ -132,8 +133,18 @@ def test_figures_bear_the_names_that_teach(snapshot: ClusterSnapshot, seed: int)
 def test_a_budget_set_to_what_it_is_changes_nothing(snapshot: ClusterSnapshot) -> None:
     same = SetBudget(0, int(snapshot.nodes.budget_bytes[0]))
     told = preview(plan(same), snapshot, NUMBERS)
-    assert told["whole"]["gain_row_s"] == pytest.approx(0, abs=1e-6)
+    waits = 80e3 * (2 * EXAMPLE.tick_s) ** 2 / 2  # all results, for two ticks
+    assert told["whole"]["gain_row_s"] == pytest.approx(-waits, rel=1e-3)
+    assert told["whole"]["pause_s"] == 2 * EXAMPLE.tick_s
     assert told["nodes"][0]["before"] == told["nodes"][0]["after"]
+
+
+def test_a_migration_costs_what_is_sorted_anew_and_a_wait() -> None:
+    told = preview(plan(Migrate("((a c) b)", "moving", 10)), example(), EXAMPLE)
+    assert told["steps"][0]["do"] == "migrate" and told["steps"][0]["nodes"] == []
+    waits = 80e3 * (2 * EXAMPLE.tick_s) ** 2 / 2  # all results, for two ticks
+    assert told["whole"]["gain_row_s"] == pytest.approx(-waits, rel=1e-3)
+    assert told["whole"]["pause_s"] == 2 * EXAMPLE.tick_s
 
 
 def test_less_budget_loses_and_more_gains() -> None:

@@ -5,6 +5,9 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import threading
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +15,10 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
+from engine.lifecycle import Event
+from engine.query.file import read_query
+from engine.runner import QueryRun
+from engine.settings import Settings
 from tests.engine.adapt.test_actions import script, states
 from tests.engine.oracle import Case, Kept
 
@@ -84,3 +91,51 @@ def test_from_the_command_line(tmp_path: Path) -> None:
     assert action["state"] == "done" and action["receipt"]["order_after"] == "(a (b (c d)))"
     said = {one["why"]: one["text"] for asked in found["refusals"] for one in asked["refusals"]}
     assert "share no key" in said["bad_order"]
+
+
+def test_a_live_query_goes_on_and_may_be_paused_afterwards(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """That Spark's streaming query begins again is nobody's pause."""
+    case = chain(tmp_path, ticks=5)
+    kept, told = Kept(), list[Event]()
+    settings = Settings.load({"trigger_seconds": "0.2"})
+    run = QueryRun(read_query(case.file), settings, [kept], once=False)
+    run.adaptation = script((2, "migrate", {"order": "(a (b (c d)))"}))
+    run.report_path = case.report
+    run.notice = told.append
+    thread = threading.Thread(target=run.serve, args=(spark.newSession,))
+    thread.start()
+    try:
+        until(lambda: moved(run) and fed(kept) == 5 * 4 * 60)
+        assert told == [Event.UP]
+        run.pause()
+        until(lambda: told[-1] is Event.HALTED)
+        run.resume()
+        until(lambda: told[-1] is Event.UP)
+        rng = np.random.default_rng(9)
+        for name in "abcd":
+            more = {"k": rng.integers(0, 40, 60), "j": rng.integers(0, 40, 60), "v": np.arange(60)}
+            case.feed(name, 5, pa.table(more))
+        until(lambda: fed(kept) == 6 * 4 * 60)
+    finally:
+        run.stop()
+        thread.join(120)
+    assert case.check() > 100
+    assert told == [Event.UP, Event.HALTED, Event.UP]
+    assert states(case) == [("migrate", "done")]
+
+
+def moved(run: QueryRun) -> bool:
+    return run.desk is not None and run.desk.ticker.manifest.plan is not None
+
+
+def fed(kept: Kept) -> int:
+    return sum(report.rows_in for report in kept.reports)
+
+
+def until(true: Callable[[], bool], timeout_s: float = 120.0) -> None:
+    end = time.monotonic() + timeout_s
+    while not true():
+        assert time.monotonic() < end, "it did not come about"
+        time.sleep(0.05)
