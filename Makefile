@@ -10,7 +10,7 @@ export PYTHONPATH := $(CURDIR)
 unexport SPARK_HOME
 unexport VIRTUAL_ENV
 
-.PHONY: help setup run test lint fmt bench bench-long bench-recovery bench-parts bench-adapt bench-store reproduce chaos lock clean
+.PHONY: help setup run test lint fmt bench bench-long bench-recovery bench-parts bench-adapt bench-store bench-watchers bench-commands bench-migrate reproduce fuzz chaos lock clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -52,8 +52,20 @@ bench-adapt: setup ## what moves, spills and decisions cost
 bench-store: setup ## a store with 7 days of samples: writes, reads, sizes
 	@$(PY) -m tests.bench.store $(ARGS)
 
+bench-watchers: setup ## fifty open pages over a full store: latency, CPU, memory
+	@$(PY) -m tests.bench.watchers $(ARGS)
+
+bench-commands: setup ## from a command to its first step, in the running demo
+	@$(PY) -m tests.bench.commands $(ARGS)
+
+bench-migrate: setup ## how long results stand still while the join order changes
+	@$(PY) -m tests.bench.migrating $(ARGS)
+
 reproduce: setup ## the papers' figures (ARGS="fig11", ARGS="--long"); pages in docs/papers
 	@$(PY) run.py reproduce $(ARGS)
+
+fuzz: setup ## the tests with random examples once more, with fresh ones each time
+	@HYPOTHESIS_PROFILE=fresh $(PY) -m pytest -m "hypothesis and not long and not bench" $(ARGS)
 
 chaos: setup ## the long tests: hundreds of kills, thousands of examples
 	@HYPOTHESIS_PROFILE=long $(PY) -m pytest -m long --timeout 7200 $(ARGS)

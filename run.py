@@ -172,11 +172,7 @@ def engine_process(arguments: argparse.Namespace, settings: Settings) -> int:
     from engine.service import Service
 
     data = _data(arguments, settings)
-    settings = replace(
-        settings,
-        log_dir=settings.log_dir or str(data / "logs"),
-        trigger_seconds=settings.trigger_seconds or STEADY_TRIGGER_S,
-    )
+    settings = _in_effect(settings, data)
     with locks.hold(data, "engine"):
         stop, store = _until_told(arguments), open_store(data)
         recorder = Recorder(
@@ -200,7 +196,7 @@ def engine_process(arguments: argparse.Namespace, settings: Settings) -> int:
 
 
 def control_process(arguments: argparse.Namespace, settings: Settings) -> int:
-    from app import locks
+    from app import disks, locks
     from app.webhooks import Deliveries
     from control import service
     from control.dispatch import Dispatcher
@@ -220,7 +216,7 @@ def control_process(arguments: argparse.Namespace, settings: Settings) -> int:
                 tidy=lambda now_s: tidy(store, now_s),
                 checkpoint=lambda now_s: checkpoint(store),
                 deliver=Deliveries(store).deliver,
-                disks=lambda: service.room((settings.mem_dir, str(data))),
+                disks=lambda: disks.room((settings.mem_dir, str(data))),
             )
         finally:
             store.close()
@@ -249,16 +245,28 @@ def console_process(arguments: argparse.Namespace, settings: Settings) -> int:
     return 0
 
 
+def _in_effect(settings: Settings, data: Path) -> Settings:
+    """What the processes of `up` go by where nothing else is said."""
+    return replace(
+        settings,
+        data_dir=str(data),
+        log_dir=settings.log_dir or str(data / "logs"),
+        trigger_seconds=settings.trigger_seconds or STEADY_TRIGGER_S,
+    )
+
+
 def _console(arguments: argparse.Namespace, settings: Settings, data: Path) -> ConsoleSettings:
+    port = _port(arguments, settings)
+    effect = replace(_in_effect(settings, data), port=port)
     return ConsoleSettings(
-        port=_port(arguments, settings),
+        port=port,
         hosts=tuple(name.strip() for name in settings.hosts.split(",") if name.strip()),
         https=settings.https == "yes",
         proxies=settings.proxies,
         idle_s=settings.idle_minutes * 60.0,
         absolute_s=settings.signin_hours * 3_600.0,
         about={"data": str(data)},
-        shown={s.name: _shown(s, getattr(settings, s.name)) for s in TABLE},
+        shown={s.name: _shown(s, getattr(effect, s.name)) for s in TABLE},
     )
 
 

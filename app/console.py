@@ -37,7 +37,7 @@ WANTED = ("_dash-layout", "_dash-dependencies", ENDPOINT[1:], SUITES[1:])  # of 
 PAGES = "page."  # endpoints
 # Beside overview's there is one file for each page that needs one.
 STYLES = ("tokens.css", "icons.css", "console.css", "forms.css", "shell.css", "proposal.css")
-SCRIPTS = ("fetch.js", "view.js", "keys.js", "urls.js")
+SCRIPTS = ("steady.js", "fetch.js", "view.js", "keys.js", "urls.js")
 HTML = """<!doctype html>
 <html lang="en">
 <head>

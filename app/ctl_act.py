@@ -15,7 +15,7 @@ WAIT_S = 20.0
 LOOK_S = 0.5
 FOLLOW_S = 900.0
 LINES_MAX = 40
-KINDS = ("move", "spill", "cleanup", "budget")
+KINDS = ("move", "spill", "cleanup", "budget", "migrate")
 
 
 def propose(ctl: Ctl) -> int:
@@ -25,9 +25,9 @@ def propose(ctl: Ctl) -> int:
         if given.do:
             raise ClientError("--menu takes what the menu says: leave the rest out")
         return _previewed(ctl, _from_menu(ctl, given.menu))
-    if given.do is None or given.node is None:
+    if given.do is None or (given.node is None and given.do != "migrate"):
         raise ClientError("what is to be proposed?", hint="ctl propose spill --node 2 --percent 30")
-    wanted = ("do", "node", "to", "operator", "groups", "percent", "bytes")
+    wanted = ("do", "node", "to", "operator", "groups", "percent", "bytes", "order")
     body = {name: getattr(given, name) for name in wanted if getattr(given, name) is not None}
     return _previewed(ctl, ctl.client.post(f"/queries/{ctl.query}/proposals", body))
 
@@ -346,6 +346,7 @@ VERBS = (
             option("--groups", type=read_groups, metavar="LIST", help="such as 3,7,10-14"),
             option("--percent", type=float, metavar="P", help="of the node's state"),
             option("--bytes", type=read_size, metavar="SIZE", help="such as 500MB"),
+            option("--order", metavar="ORDER", help='of a migrate: such as "((a c) b)"'),
         ),
     ),
     Verb("proposals", "proposals, newest first", proposals, (QUERY, MOST, STATE)),

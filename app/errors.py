@@ -2,18 +2,11 @@
 
 from __future__ import annotations
 
+from control.errors import Explained
 
-class AppError(Exception):
-    """Something the console or its client was given cannot be: `what`, `where`, and the `hint`."""
 
-    def __init__(self, what: str, *, where: str = "", hint: str = "") -> None:
-        self.what, self.where, self.hint = what, where, hint
-        super().__init__(what, where, hint)
-
-    def __str__(self) -> str:
-        place = f"{self.where}: " if self.where else ""
-        advice = f"\n  {self.hint}" if self.hint else ""
-        return f"{place}{self.what}{advice}"
+class AppError(Explained):
+    """Something the console or its client was given cannot be."""
 
 
 class PortError(AppError):

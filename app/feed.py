@@ -12,6 +12,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as FutureTimeout
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, TypeVar
 
 import numpy as np
@@ -28,6 +29,7 @@ T = TypeVar("T")
 KEPT_MAX = 512
 TICK_S = 0.45  # what changes with every tick
 SLOW_S = 2.0  # what people and rules change
+SERIES_S = 5.0  # while no tick comes
 DEAR_S = 5.0  # what takes long to work out; made anew behind, while the last is shown
 WAIT_S = 0.15
 OLD_S = 15.0  # but not shown when it is older than this
@@ -55,14 +57,24 @@ class Fresh:
     engine: Alive
 
 
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """What was read, when, and how long somebody may still be shown it."""
+
+    made_s: float
+    life_s: float
+    value: Any
+
+
 class Feed:
     """One for each app. Everything returned is shared: nobody changes it."""
 
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
-        self._kept: OrderedDict[Any, tuple[float, Any]] = OrderedDict()
+        self._kept: OrderedDict[Any, Kept] = OrderedDict()
         self._locks: dict[Any, threading.Lock] = {}
         self._lock = threading.Lock()
+        self._turn = 0  # of what somebody did
         self._behind = ThreadPoolExecutor(1, "feed")
         self._ordered: dict[Any, Future[None]] = {}
 
@@ -72,6 +84,7 @@ class Feed:
     def forget(self) -> None:
         """Somebody did something: everybody's next reading is a new one."""
         with self._lock:
+            self._turn += 1
             self._kept.clear()
             self._locks.clear()
 
@@ -79,28 +92,37 @@ class Feed:
         """What `read` gives, not older than `life_s`; of many who ask at once, one reads."""
         found = self._found(key, life_s)
         if found is not None:
-            return found[1]  # type: ignore[no-any-return]
+            return found.value  # type: ignore[no-any-return]
         with self._lock:
             lock = self._locks.setdefault(key, threading.Lock())
         with lock:
             found = self._found(key, life_s)
             if found is not None:
-                return found[1]  # type: ignore[no-any-return]
+                return found.value  # type: ignore[no-any-return]
+            turn = self._turn
             made = read()
-            self._keep(key, made)
+            self._keep(key, made, life_s, turn)
             return made
+
+    def kept_soon(self, key: Any, life_s: float, read: Callable[[], T]) -> T:
+        """As `kept`, but what was kept is given while a newer one is made behind: nobody waits but the first."""
+        if (found := self._found(key, OLD_S)) is None:
+            return self.kept(key, OLD_S, read)
+        if not self._young(found, life_s):
+            self._order(key, read)
+        return found.value  # type: ignore[no-any-return]
 
     def kept_behind(self, key: Any, read: Callable[[], T]) -> T | None:
         """For what is dear: what was kept is given at once, and a newer one is made behind. Where nothing is kept
         that may be shown, it is waited for, but not for long: None, and the next look has it."""
         if (found := self._found(key, DEAR_S)) is not None:
-            return found[1]  # type: ignore[no-any-return]
+            return found.value  # type: ignore[no-any-return]
         ordered = self._order(key, read)
         if (old := self._found(key, OLD_S)) is None:
             with suppress(FutureTimeout):
                 ordered.result(WAIT_S)
             old = self._found(key, OLD_S)
-        return old[1] if old is not None else None
+        return old.value if old is not None else None
 
     def _order(self, key: Any, read: Callable[[], Any]) -> Future[None]:
         with self._lock:
@@ -109,12 +131,13 @@ class Feed:
             return self._ordered[key]
 
     def _make(self, key: Any, read: Callable[[], Any]) -> None:
+        turn = self._turn
         try:
             made = read()
         except (StoreError, Problem) as error:
             logging.getLogger(__name__).warning("%s: %s", key[0], error)
         else:
-            self._keep(key, made)
+            self._keep(key, made, OLD_S, turn)
         finally:
             with self._lock:
                 self._ordered.pop(key, None)
@@ -123,18 +146,29 @@ class Feed:
         """Nothing is made behind any more."""
         self._behind.shutdown(wait=True, cancel_futures=True)
 
-    def _found(self, key: Any, life_s: float) -> tuple[float, Any] | None:
-        """A clock that was set back makes nothing younger than it is."""
+    def _found(self, key: Any, life_s: float) -> Kept | None:
         with self._lock:
             found = self._kept.get(key)
-        return found if found is not None and 0 <= self.now_s() - found[0] < life_s else None
+        return found if found is not None and self._young(found, life_s) else None
 
-    def _keep(self, key: Any, made: Any) -> None:
+    def _young(self, kept: Kept, life_s: float) -> bool:
+        """A clock that was set back makes nothing younger than it is."""
+        return 0 <= self.now_s() - kept.made_s < life_s
+
+    def _keep(self, key: Any, made: Any, life_s: float, turn: int) -> None:
+        """Unless somebody did something since it was begun to be read (`turn`). And let go what nobody is shown
+        any more: most keys name a tick, and are never asked for again."""
+        now_s = self.now_s()
         with self._lock:
-            self._kept[key] = (self.now_s(), made)
+            if turn != self._turn:
+                return
+            self._kept[key] = Kept(now_s, life_s, made)
             self._kept.move_to_end(key)
-            while len(self._kept) > KEPT_MAX:
-                old, _ = self._kept.popitem(last=False)
+            gone = [k for k, kept in self._kept.items() if not self._young(kept, kept.life_s)]
+            rest = len(self._kept) - len(gone) - KEPT_MAX
+            left = (k for k, kept in self._kept.items() if self._young(kept, kept.life_s))
+            for old in [*gone, *islice(left, max(0, rest))]:
+                del self._kept[old]
                 self._locks.pop(old, None)
 
     # -- queries ---------------------------------------------------------------------------------------
@@ -168,6 +202,11 @@ class Feed:
 
         return self.kept_behind(("menu", sample.query), read)
 
+    def _tick(self, query: str) -> float:
+        """Series are read again when there is another tick."""
+        newest = self.newest(query)
+        return newest.time_s if newest is not None else 0.0
+
     def query_series(self, query: str, range_s: float, points: int) -> Series:
         metrics = self._parts.store.metrics
 
@@ -175,7 +214,7 @@ class Feed:
             now_s = self.now_s()
             return metrics.query_series(query, now_s - range_s, now_s, points)
 
-        return self.kept(("series", query, range_s, points), TICK_S, read)
+        return self.kept(("series", query, range_s, points, self._tick(query)), SERIES_S, read)
 
     def recent(self, query: str, figure: str) -> float | None:
         """The mean of the last seconds: single ticks jump."""
@@ -191,7 +230,7 @@ class Feed:
             now_s = self.now_s()
             return metrics.node_series(query, now_s - range_s, now_s, points)
 
-        return self.kept(("nodes", query, range_s, points), TICK_S, read)
+        return self.kept(("nodes", query, range_s, points, self._tick(query)), SERIES_S, read)
 
     def actions(self, query: str, range_s: float) -> Sequence[ActionRow]:
         """Of the query, ended within the range or running, oldest first: the newest of what was asked for, and
@@ -206,7 +245,7 @@ class Feed:
             inside = [r for r in found.values() if r.ended_s is None or r.ended_s >= since_s]
             return sorted(inside, key=lambda row: row.started_s)
 
-        return self.kept(("actions", query, range_s), SLOW_S, read)
+        return self.kept_soon(("actions", query, range_s), SLOW_S, read)
 
     def running(self, query: str = "") -> Sequence[ActionRow]:
         rows = self.kept("running", TICK_S, self._parts.store.actions.running)

@@ -10,7 +10,7 @@ from typing import Any
 from flask import Flask, Response, render_template, request
 from werkzeug.exceptions import HTTPException
 
-from control.errors import ControlError, StoreConflict, StoreError
+from control.errors import ControlError, StoreConflict, StoreError, StoreInvalid
 from control.kinds import Answer, Status
 
 JSON_PROBLEM = "application/problem+json"
@@ -19,6 +19,7 @@ RETRY_S = 1
 # What `type` may be: /api#<kind> explains it. Status and title belong to the kind.
 KINDS: Mapping[str, tuple[int, str, str]] = {
     "malformed": (400, "Malformed request", "The body is not JSON, or the request is not HTTP."),
+    "odd": (400, "Not a value to be kept", "A number is too large, or a text is none."),
     "host": (400, "Host not allowed", "The Host header names a host that is not configured."),
     "signed-out": (401, "Sign in first", "No session and no token, or one that has ended."),
     "wrong-password": (401, "Wrong user or password", "The password given was not right."),
@@ -84,6 +85,10 @@ def of_answer(answer: Answer) -> Problem:
 def of_store(error: StoreError) -> Problem:
     if isinstance(error, StoreConflict):
         return Problem("conflict", error.what)
+    if isinstance(error, StoreInvalid):
+        return Problem(
+            "odd", f"A value in it {error.what}" if error.what.startswith("cannot") else error.what
+        )
     return Problem("unavailable", error.what, retry_s=RETRY_S if error.again else 30)
 
 

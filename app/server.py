@@ -12,7 +12,7 @@ from flask import Flask
 from waitress.server import create_server
 from werkzeug.middleware.proxy_fix import ProxyFix
 
-from app import console, docs, guard, headers, health, plain, problems, prometheus
+from app import console, docs, guard, headers, health, lean, plain, problems, prometheus
 from app.advice import RecordedAdvice
 from app.api.all import ROUTES
 from app.api.table import install
@@ -90,6 +90,7 @@ def serve(
     ready: Callable[[str], None] | None = None,
 ) -> None:
     """Serve on 127.0.0.1 until `stop` is set; `ready` hears the address. Port 0: any that is free."""
+    lean.settle()
     parts = parts_of(app)
     console.warm(app)
     channels: dict[int, object] = {}

@@ -16,7 +16,7 @@ from app.settings import ConsoleSettings
 from control.people import Session
 from control.ports import Store
 
-TOUCH_S = 30.0  # activity is noted at most so often
+TOUCH_S = 60.0  # activity is noted at most so often
 CSRF_HEADER = "X-CSRF-Token"
 FORM_SECRET = "sign_in_form_secret"
 

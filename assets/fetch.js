@@ -70,7 +70,7 @@
       if (response.ok) {
         banner("");
         window.dispatchEvent(new CustomEvent("spillway-answered"));
-        return response;
+        return window.spillwaySteady(response);
       }
       return refused(response);
     }, lost);

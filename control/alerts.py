@@ -45,6 +45,7 @@ FULL_S, FULL_CLEAR_S = 600.0, 720.0
 DISK_SHARE, DISK_CLEAR_SHARE = 0.9, 0.87
 LAG_S, LAG_GROWTH_S, LAG_CLEAR_S = 10.0, 5.0, 5.0
 STALE_S = 10.0
+START_S = 30.0  # so long an engine may take to be heard of first
 FAILED_S = 600.0  # so long a failed action is an alert
 SPILLED_S = 60.0
 BLOCKED_S = 3600.0
@@ -156,7 +157,10 @@ def _processes(view: View) -> list[Condition]:
             continue
         text = f"{beat.state}, last heard of {said(age)} ago"
         found.append(Condition("process_stale", beat.process, text))
-    if not any(beat.process == "engine" for beat in view.beats):
+    up_s = max(
+        (view.now_s - b.started_s for b in view.beats if b.process == "control"), default=0.0
+    )
+    if up_s > START_S and not any(beat.process == "engine" for beat in view.beats):
         found.append(Condition("process_stale", "engine", "never heard of"))
     return found
 

@@ -6,8 +6,8 @@ Refusals are not errors: they are values (arbiter.py).
 from __future__ import annotations
 
 
-class ControlError(Exception):
-    """Something control/ was given is wrong: `what`, `where`, and the `hint` on what to do."""
+class Explained(Exception):
+    """An error that says what to do about it: `what`, `where`, and the `hint`."""
 
     def __init__(self, what: str, *, where: str = "", hint: str = "") -> None:
         self.what, self.where, self.hint = what, where, hint
@@ -17,6 +17,10 @@ class ControlError(Exception):
         place = f"{self.where}: " if self.where else ""
         advice = f"\n  {self.hint}" if self.hint else ""
         return f"{place}{self.what}{advice}"
+
+
+class ControlError(Explained):
+    """Something control/ was given is wrong."""
 
 
 class SnapshotError(ControlError):
@@ -45,6 +49,13 @@ class StoreError(ControlError):
     def __init__(self, what: str, *, where: str = "", hint: str = "", again: bool = True) -> None:
         super().__init__(what, where=where, hint=hint)
         self.again = again
+
+
+class StoreInvalid(StoreError):
+    """What is to be kept cannot be: a number too large, text that is none. The store itself is well."""
+
+    def __init__(self, what: str, *, where: str = "", hint: str = "") -> None:
+        super().__init__(what, where=where, hint=hint, again=False)
 
 
 class StoreConflict(StoreError):

@@ -56,8 +56,9 @@ class Kind:
 
 V, O, A = Role.VIEWER, Role.OPERATOR, Role.ADMIN  # noqa: E741
 KINDS: Mapping[str, Kind] = {
-    "propose": Kind(O, "a spill, clean-up, move or budget, with its preview", ("do", "node"),
-                    ("to", "operator", "groups", "percent", "bytes"), query=True, automatic=True),
+    "propose": Kind(O, "a spill, clean-up, move, budget or another join order, with its preview", ("do",),
+                    ("node", "to", "operator", "groups", "percent", "bytes", "order", "strategy"), query=True,
+                    automatic=True),
     "propose.steps": Kind(O, "several steps as one proposal", ("steps",), (), query=True, automatic=True),
     "apply": Kind(O, "carry out a proposal exactly as previewed", ("proposal",), ("override",), automatic=True),
     "dismiss": Kind(O, "drop a proposal", ("proposal",)),
@@ -85,6 +86,7 @@ KINDS: Mapping[str, Kind] = {
     "user.disable": Kind(A, "end sessions, refuse sign-in", ("name",)),
     "user.enable": Kind(A, "let sign in again", ("name",)),
     "user.password": Kind(A, "a new password; ends sessions", ("name", "password_hash")),
+    "password": Kind(V, "another password of one's own; ends sessions", ("password_hash",)),
     "user.unlock": Kind(A, "forget wrong passwords", ("name",)),
     "token.add": Kind(V, "an API token of one's own", ("name", "sha256", "scope"), ("expires_s",)),
     "token.revoke": Kind(V, "end a token of one's own", ("token",)),
@@ -118,7 +120,7 @@ FIELDS: Mapping[str, tuple[Callable[[Any], bool], str]] = {
     **dict.fromkeys(("node", "to", "nodes", "alert", "bytes"), (_whole, "a whole number")),
     **dict.fromkeys(("percent", "seconds", "pause_s", "expires_s"), (_number, "a number")),
     **dict.fromkeys(
-        ("do", "operator", "proposal", "action", "text", "stream", "rule", "mode", "name", "role",
+        ("do", "operator", "order", "strategy", "proposal", "action", "text", "stream", "rule", "mode", "name", "role",
          "password_hash", "sha256", "scope", "token", "url", "webhook"),
         (_text, "a text"),
     ),

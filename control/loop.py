@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from control import schedule
+from control import proposals, schedule
 from control.arbiter import Running
 from control.cost.coefficients import Coefficients
 from control.dispatch import Dispatcher
@@ -29,7 +29,7 @@ from control.interlock import (
 )
 from control.kinds import Asked
 from control.learn import BASE, numbers
-from control.ledger import Evaluation, RuleRow, Wanted
+from control.ledger import Evaluation, ProposalState, RuleRow, Wanted
 from control.limits import Limits
 from control.people import Actor, Role, Source
 from control.ports import Store
@@ -68,6 +68,7 @@ class Loop:
         now = self.clock() if now_s is None else now_s
         done = Round()
         self.store.proposals.expire(now)
+        self._outdated()
         for row in self.store.rules.all():
             try:
                 self._rule(row, now, done)
@@ -76,6 +77,17 @@ class Loop:
             except Exception as error:  # noqa: BLE001 - a rule's own: it must not stop the others
                 self._failed(row, error, now, done)
         return done
+
+    def _outdated(self) -> None:
+        """A rule's own proposal that has become stale must not keep it from making another."""
+        for made in self.store.proposals.page(state=ProposalState.OPEN):
+            sample = self.store.metrics.newest(made.query) if made.rule else None
+            if sample is None:
+                continue
+            changed = proposals.drift(proposals.from_json(made.fingerprint), sample.snapshot)
+            if changed:
+                text = proposals.told(changed)
+                self.store.proposals.settle(made.id, ProposalState.STALE, note=text)
 
     def _rule(self, row: RuleRow, now_s: float, done: Round) -> None:
         if row.mode == Mode.OFF:
@@ -118,7 +130,10 @@ class Loop:
             return blocked(lock)
         actor = actor_of(row, known, lock)
         found = wanted(self.store, rule, lock, sample, actor, now_s, self.base)
-        return self._act(found, lock, actor, query) if found.plan else found
+        if found.plan is None:
+            return found
+        self.store.metrics.keep(sample)  # a backtest is to decide on the same
+        return self._act(found, lock, actor, query)
 
     def _act(self, found: Found, lock: Interlock, actor: Actor, query: str) -> Found:
         """Propose; in mode auto apply at once what was proposed."""

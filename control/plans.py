@@ -174,6 +174,11 @@ def spill_of(snapshot: ClusterSnapshot, rows: Longs, node: int) -> Spill:
     return Spill(parts_at(snapshot, rows), node, int(snapshot.groups.memory_bytes[rows].sum()))
 
 
+def migrate_to(order: str, strategy: str, snapshot: ClusterSnapshot) -> Migrate:
+    groups = snapshot.groups
+    return Migrate(order, strategy, int(groups.memory_bytes.sum() + groups.disk_bytes.sum()))
+
+
 def cleanup_of(snapshot: ClusterSnapshot, rows: Longs, node: int) -> Cleanup:
     return Cleanup(parts_at(snapshot, rows), node, int(snapshot.groups.disk_bytes[rows].sum()))
 

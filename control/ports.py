@@ -177,6 +177,10 @@ class Kept(Protocol):
 
 class Metrics(Protocol):
     def write(self, samples: Sequence[Sample]) -> None: ...
+    def keep(self, sample: Sample) -> None:
+        """Its snapshot, besides the one that its minute has."""
+        ...
+
     def beat(self, heartbeat: Heartbeat) -> None: ...
     def heartbeats(self) -> list[Heartbeat]: ...
     def newest(self, query: str) -> Sample | None: ...
@@ -189,7 +193,8 @@ class Metrics(Protocol):
     def snapshots(
         self, query: str, since_s: float, until_s: float, most: int = 2_000
     ) -> list[ClusterSnapshot]:
-        """As recorded, one per minute of the last day, then one per 15 minutes; oldest first."""
+        """As recorded, one per minute of the last day and those that rules acted on, then one per 15 minutes;
+        oldest first."""
         ...
 
     def group_history(

@@ -26,12 +26,14 @@ from control.plans import (
     Step,
     Topic,
     cleanup_of,
+    migrate_to,
     move_of,
     pairs_of,
 )
 from control.snapshot import ClusterSnapshot, Longs
 
 DRIFT_SHARE = 0.25
+DRIFTS_TOLD = 8
 DRIFT_BYTES = 16_000_000
 
 
@@ -105,6 +107,11 @@ def drift(was: Fingerprint, snapshot: ClusterSnapshot) -> list[Drift]:
     if abs(size - was.bytes) > max(DRIFT_SHARE * was.bytes, DRIFT_BYTES):
         found.append(Drift("bytes of the groups", f"{was.bytes:,}", f"{size:,}"))
     return found
+
+
+def told(changed: Sequence[Drift]) -> str:
+    """For whoever asks why."""
+    return "; ".join(map(str, changed[:DRIFTS_TOLD]))
 
 
 def _of_nodes(was: Fingerprint, snapshot: ClusterSnapshot) -> list[Drift]:
@@ -182,13 +189,17 @@ def short(was: Fingerprint) -> str:
 # -- undoing, draining ---------------------------------------------------------------------------------
 
 
-def undone(action: Action, snapshot: ClusterSnapshot) -> Plan | Refusal:
-    """The plan that takes an action back: move → back, spill → clean up, budget and clean-up: none."""
+def undone(action: Action, snapshot: ClusterSnapshot, order_before: str = "") -> Plan | Refusal:
+    """The plan that takes an action back: move → back, spill → clean up, migrate → the order from before, budget
+    and clean-up: none."""
     step = action.step
     if action.state is not State.DONE:
         return Refusal(Why.NOTHING_TO_UNDO, f"action {action.id} is {action.state}, not done")
     if isinstance(step, Migrate):
-        return Refusal(Why.NOTHING_TO_UNDO, "migrate to the order from before instead")
+        if not order_before:
+            return Refusal(Why.NOTHING_TO_UNDO, "the order from before is not known")
+        said = Reason.of(Topic.CHOSEN, f"takes back action {action.id}: {order_before}")
+        return Plan((migrate_to(order_before, step.strategy, snapshot),), (said,))
     if isinstance(step, Cleanup | SetBudget):
         kind = "clean-up" if isinstance(step, Cleanup) else "budget"
         return Refusal(Why.NOTHING_TO_UNDO, f"a {kind} cannot be taken back")
@@ -203,8 +214,8 @@ def undone(action: Action, snapshot: ClusterSnapshot) -> Plan | Refusal:
         back = move_of(snapshot, there, step.target, step.source)
     if not len(there):
         return Refusal(Why.NOTHING_TO_UNDO, f"no group is where action {action.id} brought it")
-    said = Reason.of(Topic.CHOSEN, f"takes back action {action.id}", groups=len(there))
-    return Plan((back,), (said,))
+    why = Reason.of(Topic.CHOSEN, f"takes back action {action.id}", groups=len(there))
+    return Plan((back,), (why,))
 
 
 def drained(snapshot: ClusterSnapshot, node: int, not_to: Sequence[int] = ()) -> Plan | Refusal:

@@ -15,7 +15,6 @@ from control.plans import (
     KINDS,
     STRATEGIES,
     Cleanup,
-    Migrate,
     Move,
     Part,
     Plan,
@@ -25,6 +24,7 @@ from control.plans import (
     Step,
     Topic,
     cleanup_of,
+    migrate_to,
     move_of,
     spill_of,
 )
@@ -58,8 +58,7 @@ def plan_for(
     if request.do == "budget":
         return _said(SetBudget(request.node, request.bytes or 0), request)
     if request.do == "migrate":
-        size = int(snapshot.groups.memory_bytes.sum() + snapshot.groups.disk_bytes.sum())
-        return _said(Migrate(request.order or "", request.strategy, size), request)
+        return _said(migrate_to(request.order or "", request.strategy, snapshot), request)
     if request.groups is not None:
         return _named(request, snapshot)
     rows = _chosen(request, snapshot, by, seed)

@@ -8,9 +8,8 @@ cannot be reached is tried again with the next beat.
 from __future__ import annotations
 
 import os
-import shutil
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -32,25 +31,9 @@ WATCH_S = 5.0
 LEARN_S = 5.0
 TIDY_S, CHECKPOINT_S, DELIVER_S = 60.0, 10.0, 1.0
 END_S = 10.0  # so long a chore that runs is waited for at the end
-MEMORY = "/dev/shm"  # where executors keep their state
 
 Clock = Callable[[], float]
 Chore = Callable[[float], object]
-
-
-def disks() -> Mapping[str, tuple[int, int]]:
-    """Free and whole bytes of where state in memory is."""
-    return room((MEMORY,))
-
-
-def room(paths: tuple[str, ...]) -> dict[str, tuple[int, int]]:
-    """Free and whole bytes by path; a path that is not there is left out."""
-    found = {}
-    for path in paths:
-        if os.path.isdir(path):
-            usage = shutil.disk_usage(path)
-            found[path] = (usage.free, usage.total)
-    return found
 
 
 @dataclass
@@ -77,9 +60,7 @@ class Pulse:
 class Service:
     """One control process. `beat` is one round of everything that is due, called by the scheduler or a test."""
 
-    def __init__(
-        self, store: Store, dispatcher: Dispatcher, clock: Clock, disks: Disks = disks
-    ) -> None:
+    def __init__(self, store: Store, dispatcher: Dispatcher, clock: Clock, disks: Disks) -> None:
         self.store, self.clock = store, clock
         self.loop, self.watch = Loop(store, dispatcher, clock), Watch(store, disks)
         self.pulse = Pulse(clock())
@@ -137,10 +118,10 @@ def serve(
     stop: threading.Event,
     clock: Clock,
     *,
+    disks: Disks,
     tidy: Chore | None = None,
     checkpoint: Chore | None = None,
     deliver: Chore | None = None,
-    disks: Disks = disks,
 ) -> None:
     """Beat until `stop` is set. Returns once the round that runs has ended."""
     service = Service(store, dispatcher, clock, disks)

@@ -12,7 +12,7 @@ from pathlib import Path
 from sqlalchemy.exc import SQLAlchemyError, StatementError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
-from control.errors import StoreConflict, StoreError
+from control.errors import StoreConflict, StoreError, StoreInvalid
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,6 @@ _TOLD: Mapping[str, Told] = {
     "SQLITE_INTERRUPT": Told(
         "a read took too long and was ended", "Ask for less: a shorter time, fewer rows."
     ),
-    "SQLITE_TOOBIG": Told("a text is too large for the store", "Give less.", False),
 }
 _CONSTRAINTS: Mapping[str, str] = {
     "SQLITE_CONSTRAINT_FOREIGNKEY": "it refers to something that is not there",
@@ -75,6 +74,8 @@ def explained(error: Exception, where: str) -> StoreError:
     name = name_of(error)
     if name.startswith("SQLITE_CONSTRAINT"):
         return _constraint(name, where)
+    if name.startswith("SQLITE_TOOBIG"):
+        return StoreInvalid("a text is too large for the store", where=where, hint="Give less.")
     for start, told in _TOLD.items():
         if name.startswith(start):
             return StoreError(told.what, where=where, hint=told.hint, again=told.again)
@@ -82,9 +83,9 @@ def explained(error: Exception, where: str) -> StoreError:
         hint = "Too many requests at once; try again."
         return StoreError("every connection is in use", where=where, hint=hint)
     if isinstance(error, StatementError) and error.orig is not None:
-        return StoreError(f"cannot be stored: {error.orig}", where=where, again=False)
+        return StoreInvalid(f"cannot be stored: {error.orig}", where=where)
     if isinstance(error, OverflowError | UnicodeError):
-        return StoreError(f"cannot be stored: {error}", where=where, again=False)
+        return StoreInvalid(f"cannot be stored: {error}", where=where)
     hint = "This is a defect of Spillway: run.py diagnose gathers what a report needs."
     return StoreError(f"{type(error).__name__}: {error}", where=where, hint=hint, again=False)
 
@@ -110,7 +111,7 @@ def _constraint(name: str, where: str) -> StoreError:
     text = _CONSTRAINTS.get(name)
     if text is None:
         return StoreConflict("it is there already", where=where)
-    return StoreError(text, where=where, again=False)
+    return StoreInvalid(text, where=where)
 
 
 RAISED = (SQLAlchemyError, sqlite3.Error, OverflowError, UnicodeEncodeError)

@@ -49,6 +49,17 @@ class Metrics:
             if changes:
                 db.execute(insert(CHANGES), changes)
 
+    def keep(self, sample: Sample) -> None:
+        """Its picture, besides the one that its minute has: something was decided on it."""
+        row = {
+            "query": sample.query,
+            "minute_s": int(sample.time_s),
+            "time_s": sample.time_s,
+            "picture": pack(sample.snapshot),
+        }
+        with self.file.write() as db:
+            _add_picture(db, row)
+
     def beat(self, heartbeat: Heartbeat) -> None:
         with self.file.write() as db:
             _put(db, BEATS.c.process, heartbeat.process, values(heartbeat))
@@ -162,7 +173,7 @@ def _shots(samples: Sequence[Sample], packed: Mapping[str, bytes]) -> list[dict[
 
 
 def _add_picture(db: Connection, row: Mapping[str, Any]) -> None:
-    """Unless the minute has one."""
+    """Unless the minute, or the second, has one."""
     c = PICTURES.c
     wanted = (c.query == row["query"]) & (c.minute_s == row["minute_s"])
     if db.execute(select(c.id).where(wanted)).first() is None:

@@ -15,6 +15,7 @@ from control.ledger import ActionRow, Command, CommandState
 from control.ports import Store
 from engine.adapt.desk import Desk
 from engine.adapt.errands import Outcome
+from engine.plan.tree import Plan
 
 EXPECTED_MAX = 1_000
 
@@ -29,6 +30,11 @@ class Watched:
         self._pending: dict[str, None] = {}
         self._ended: list[Outcome] = []
         self._budgets = dict(desk.budgets)
+
+    @property
+    def plan(self) -> Plan:
+        """The one that runs."""
+        return self.desk.ticker.setup.plan
 
     def expect(self, command: Command) -> None:
         """Its actions' names begin with the command's."""

@@ -22,6 +22,7 @@ from engine.errors import QueryFileError, SpillwayError
 from engine.plan.build import build_plan
 from engine.plan.outline import outline
 from engine.plan.show import render
+from engine.plan.tree import Plan
 from engine.query.file import read_query
 from engine.query.model import QuerySpec
 from engine.query.sql import analyse
@@ -60,12 +61,15 @@ def spec_of(row: QueryRow, data: Path, roots: Sequence[Path] | None = None) -> Q
 
 def plan_of(spec: QuerySpec) -> dict[str, Any]:
     """Its plan as it is shown: as text, and as what the console draws."""
-    plan = build_plan(spec, analyse(spec))
+    return {**shown(build_plan(spec, analyse(spec))), "groups": spec.groups}
+
+
+def shown(plan: Plan) -> dict[str, Any]:
+    """A plan, which may be another than the query file's by now."""
     return {
         "tree": render(plan),
         "plan": outline(plan),
         "operators": [operator.id for operator in plan.operators],
-        "groups": spec.groups,
     }
 
 

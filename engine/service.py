@@ -25,9 +25,10 @@ from engine.demo import prune
 from engine.errors import HostError, SpillwayError
 from engine.host import EngineHost, QueryStatus
 from engine.lifecycle import LIVE, State
+from engine.plan.tree import Plan
 from engine.projection import Watched, budgets_of
 from engine.query.model import QuerySpec
-from engine.registry import plan_of, roots_of, spec_of
+from engine.registry import plan_of, roots_of, shown, spec_of
 from engine.runner import QueryRun
 from engine.settings import Settings
 from engine.sources import workload
@@ -51,6 +52,7 @@ class _Kept:
     wanted: Wanted | None = None  # what was last acted upon
     told: tuple[str, str] | None = None  # what the store last heard; None: it is to be told again
     slow: dict[int, float] = field(default_factory=dict)
+    running: Plan | None = None  # as it was last told
 
 
 class Service:
@@ -209,6 +211,9 @@ class Service:
             kept = self._kept.get(status.name)
             if kept is None:
                 continue
+            if kept.watched is not None and kept.watched.plan is not kept.running:
+                kept.running = kept.watched.plan  # a migration may have changed it
+                kept.plan, kept.told = {**kept.plan, **shown(kept.running)}, None
             now = (str(status.state), str(status.error) if status.error else "")
             if now != kept.told:
                 about = {**kept.row.about, **_about(kept, status)}

@@ -1,7 +1,7 @@
 """Shared fixtures: the environment Spark needs, one session for the whole run, and Hypothesis profiles.
 
 Environment variables:
-  HYPOTHESIS_PROFILE       default | long (default: default)
+  HYPOTHESIS_PROFILE       default | fresh | long (default: default); see docs/decisions/0013
   HYPOTHESIS_MAX_EXAMPLES  examples per property, whatever the profile
 """
 
@@ -57,11 +57,11 @@ if TYPE_CHECKING:
 def _register_profiles() -> None:
     """No deadline (Spark's first call is slow), blobs printed so that a failure can be replayed."""
     override = os.environ.get("HYPOTHESIS_MAX_EXAMPLES")
-    for name, examples in (("default", 50), ("long", 2000)):
+    for name, examples in (("default", 50), ("fresh", 50), ("long", 2000)):
         settings.register_profile(
             name,
             deadline=None,
-            derandomize=False,
+            derandomize=name == "default",
             print_blob=True,
             max_examples=int(override) if override else examples,
             suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],

@@ -171,11 +171,7 @@ def test_an_action_is_cancelled(up: Up) -> None:
     made = up.json("propose", "move", "--node", "0", "--to", "3", "--groups", _some(up, 0, 5))
     command = up.api("POST", f"/proposals/{made['id']}/apply", {})["id"]
 
-    def begun() -> str:
-        found = up.api("GET", "/actions?limit=20")["items"]
-        return next((a["id"] for a in found if a["command"] == command), "")
-
-    action = until(begun, 30, "the action")
+    action = until(lambda: of_command(up, command), 30, "the action")
     up.api("POST", f"/actions/{action}/cancel", {})
     ended = until(lambda: (a := up.json("action", action))["state"] != "running" and a, 60)
     up.ctl("workload", "set", "--slow", "0=0")
@@ -247,17 +243,16 @@ def test_workload(up: Up) -> None:
     def faster() -> bool:
         series = up.json("series", "--last", "6s", "--points", "3")
         rates = [v for v in series["values"]["rows_in_per_s"] if v is not None]
-        return bool(rates) and max(rates) > 7_000
+        return bool(rates) and max(rates) > 6_000
 
-    until(faster, 30, "more than 7 000 rows a second")
+    until(faster, 30, "more than 6 000 rows a second")
     refused = up.ctl("workload", "set", "--stream", "prices", "preset=plain", check=False)
     assert refused.returncode == 0
     last = until(lambda: (c := up.json("commands")["items"][0])["state"] == "refused" and c, 10)
     assert "preset" in last["outcome"]["text"]
-    up.ctl("workload", "set", "--stream", "prices", "rate=3200")
+    up.ctl("workload", "set", "--stream", "prices", "rate=1600")
 
 
-@pytest.mark.long
 def test_a_query_is_registered_and_exact_whatever_happens(up: Up, tmp_path: Path) -> None:
     inputs = up.data / "inputs"
     feed(inputs, 0)
@@ -278,22 +273,80 @@ def test_a_query_is_registered_and_exact_whatever_happens(up: Up, tmp_path: Path
     for round_ in range(1, 4):
         feed(inputs, round_)
         rows = until(lambda: results(up) == wanted(inputs) and results(up), 60, "exact results")
-        made = up.json("propose", "move", "--query", "files", "--node", str(round_ % 2), "--to",
-                       str(1 - round_ % 2), "--percent", "50")  # fmt: skip
-        up.json("apply", made["id"])
+        until(lambda n=round_: shifted(up, n % 2), 60, "a move that nothing speaks against")
         if round_ == 2:
             os.kill(up.pid("engine"), signal.SIGKILL)
             until(lambda: up.state("files") == "running", 120, "the engine again")
     assert rows
     feed(inputs, 9)
     until(lambda: results(up) == wanted(inputs), 90, "exact results after a kill")
-    over = {c["state"] for c in up.json("commands", "--query", "files")["items"]}
-    assert over <= {"done", "refused", "failed"}
+    until(lambda: all_over(up, "files"), 60, "every command is over")
     for verb, state in (("pause", "paused"), ("resume", "running"), ("stop", "stopped")):
         up.ctl("query", verb, "files")
         until(lambda s=state: up.state("files") == s, 60, state)
     up.ctl("query", "unregister", "files")
     assert up.state("files") == ""
+
+
+def all_over(up: Up, query: str) -> bool:
+    """Nothing that was asked of the query is still on its way."""
+    states = {c["state"] for c in up.json("commands")["items"] if c["query"] == query}
+    return states <= {"done", "refused", "failed"}
+
+
+def test_another_join_order_while_it_runs(up: Up) -> None:
+    """Previewed, applied, told, taken back; wrong ones are refused with the reason."""
+    wrong = up.json("propose", "migrate", "--order", "((p v) nothing)")
+    up.ctl("apply", wrong["id"])
+    refused = until(lambda: (c := up.json("commands")["items"][0])["state"] == "refused" and c, 20)
+    assert "nothing" in refused["outcome"]["text"]
+    up.ctl("rule", "mode", "demo_even", "off")
+    before = operators(up)
+    made = until(lambda: proposed(up, "migrate", "--order", "((p v) r)"), 60, "no other action")
+    (action,) = applied(up, made["id"])
+    assert action["state"] == "done", action
+    steps = [record["name"] for record in action["steps"]]
+    assert steps[0] == "CleanAccumulated" and "Swap" in steps
+    until(lambda: operators(up) != before, 20, "another plan told")
+    assert len(operators(up)) == 2
+    until(lambda: up.json("nodes")["items"], 20, "nodes")
+    back = up.json("undo", action["id"])
+    (step,) = up.json("show", back["id"])["plan"]["steps"]
+    assert step["order"] == "(p v r)"
+    # Windows: rows that the tree has let go of, one join of all might need; it waits until they are over.
+    command = up.api("POST", f"/proposals/{back['id']}/apply", {})["id"]
+    begun = until(lambda: of_command(up, command), 30, "the action")
+    up.api("POST", f"/actions/{begun}/cancel", {})
+    ended = until(lambda: (a := up.json("action", begun))["state"] != "running" and a, 60)
+    assert ended["state"] == "cancelled", ended
+    assert len(operators(up)) == 2
+
+
+def proposed(up: Up, *arguments: str) -> Any:
+    """The proposal, once nothing speaks against it."""
+    made = up.ctl("propose", *arguments, "--json", check=False)
+    return json.loads(made.stdout) if made.returncode == 0 else None
+
+
+def of_command(up: Up, command: str) -> str:
+    """The action that it has begun."""
+    found = up.api("GET", "/actions?limit=20")["items"]
+    return next((a["id"] for a in found if a["command"] == command), "")
+
+
+def operators(up: Up) -> list[str]:
+    """Those of the demo's plan, as the store was told."""
+    return list(up.api("GET", "/queries/demo")["about"]["operators"])
+
+
+def shifted(up: Up, node: int) -> bool:
+    """Half of a node's groups are on their way, once the move before it is over."""
+    made = up.ctl("propose", "move", "--query", "files", "--node", str(node), "--to",
+                  str(1 - node), "--percent", "50", "--json", check=False)  # fmt: skip
+    if made.returncode:
+        assert "Traceback" not in made.stderr
+        return False
+    return up.ctl("apply", json.loads(made.stdout)["id"], check=False).returncode == 0
 
 
 def feed(inputs: Path, number: int) -> None:

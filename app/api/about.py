@@ -45,22 +45,28 @@ def session(call: Call) -> dict[str, Any]:
 
 def confirm(call: Call) -> dict[str, Any]:
     """The password again, before what cannot be taken back."""
-    found, name = call.who.session, call.actor.user
+    found = call.who.session
     if found is None:
         raise Problem("invalid", "A token has no session to confirm.")
+    check_password(call, call.body["password"], "confirm")
+    call.parts.sessions.confirm(found, call.now_s)
+    return {"id": call.actor.user, "text": "confirmed", "result": {}}
+
+
+def check_password(call: Call, password: str, what: str) -> None:
+    """Whether it is the asker's; a wrong one ends the request. Every try is in the audit, as `what`."""
+    name = call.actor.user
     tried = call.parts.passwords.check(
-        call.store, name, call.body["password"], guard.address(), call.now_s, renew=False
+        call.store, name, password, guard.address(), call.now_s, renew=False
     )
     if tried.outcome is Tried.LOCKED:
         raise Problem("locked", "Too many wrong passwords.", retry_s=tried.wait_s)
     if tried.outcome is Tried.BUSY:
         raise Problem("unavailable", "Many sign in just now.", retry_s=tried.wait_s)
     good = tried.outcome is Tried.RIGHT
-    note(call.parts, name, "confirm", good, call.now_s)
+    note(call.parts, name, what, good, call.now_s)
     if not good:
         raise Problem("wrong-password", "The password is not right.")
-    call.parts.sessions.confirm(found, call.now_s)
-    return {"id": name, "text": "confirmed", "result": {}}
 
 
 def sign_out(call: Call) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from app.api.table import DONE, PAGED, Call, Route, paged
 from app.problems import Problem
 from control.ledger import Proposal, ProposalState
 from control.people import Role
-from control.plans import KINDS
+from control.plans import KINDS, STRATEGIES
 
 GROUPS_MAX = 100_000
 STEPS_MAX = 1_000
@@ -56,10 +56,12 @@ def dismissed(call: Call) -> dict[str, Any]:
     return call.do("dismiss", {"proposal": call.path["id"]})
 
 
-DO = [kind for kind in KINDS if kind != "migrate"]  # from a script only, as yet
 REQUEST = obj(
-    {"do": one_of(DO), "node": whole(0, 1_000_000, "a move's sender")},
+    {"do": one_of(list(KINDS))},
     {
+        "node": whole(0, 1_000_000, "a move's sender; of a migrate: none"),
+        "order": text(2_000, 1, help="of a migrate: as join_order in a query file"),
+        "strategy": one_of(list(STRATEGIES)),
         "to": whole(0, 1_000_000, "a move's receiver"),
         "operator": text(200, 1),
         "groups": array(whole(0, 10_000_000), GROUPS_MAX, 1),
@@ -69,8 +71,10 @@ REQUEST = obj(
 )
 PART = both(text(200, 1), array(whole(0, 10_000_000), GROUPS_MAX, 1))  # [operator, [groups]]
 STEP = obj(
-    {"do": one_of(DO)},
+    {"do": one_of(list(KINDS))},
     {
+        "order": text(2_000, 1),
+        "strategy": one_of(list(STRATEGIES)),
         "node": whole(0, 1_000_000),
         "source": whole(0, 1_000_000),
         "target": whole(0, 1_000_000),
@@ -86,7 +90,7 @@ ROUTES = (
     Route("GET", "/proposals/{id}", "proposal", Role.VIEWER, "one with its preview", one, PROPOSAL),
     Route(
         "POST", "/queries/{query}/proposals", "propose", Role.OPERATOR,
-        "propose a spill, clean-up, move or budget: by groups, percent or bytes", made, DONE,
+        "propose a spill, clean-up, move or budget: by groups, percent or bytes; or another join order", made, DONE,
         body=REQUEST,
     ),
     Route(

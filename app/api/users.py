@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from app import tokens
+from app.api.about import check_password
 from app.api.schema import BOOL, name, number, obj, one_of, page, text
 from app.api.shapes import schema_of, shown
 from app.api.table import DONE, Call, Route
@@ -40,6 +41,12 @@ def role(call: Call) -> dict[str, Any]:
 
 def password(call: Call) -> dict[str, Any]:
     return call.do("user.password", {"name": call.path["name"], "password_hash": _hashed(call)})
+
+
+def own_password(call: Call) -> dict[str, Any]:
+    """All sessions of the user end with it, this one too."""
+    check_password(call, call.body["current"], "password")
+    return call.do("password", {"password_hash": _hashed(call)})
 
 
 def _named(kind: str) -> Any:
@@ -85,6 +92,11 @@ ROUTES = (
     _post("enable", "let sign in again", _named("user.enable")),
     _post("unlock", "forget wrong passwords", _named("user.unlock")),
     _post("password", "a new password; ends sessions", password, obj({"password": PASSWORD})),
+    Route(
+        "POST", "/session/password", "session_password", Role.VIEWER,
+        "another password of one's own; ends all one's sessions", own_password, DONE,
+        body=obj({"current": PASSWORD, "password": PASSWORD}), tokens=False,
+    ),
     Route("GET", "/tokens", "tokens", Role.VIEWER, "one's own tokens", own_tokens, page(TOKEN)),
     Route(
         "POST", "/tokens", "token_add", Role.VIEWER,

@@ -6,7 +6,7 @@ What nodes spill by themselves comes often: neighbours become one range that say
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from app.components.charts import Ink, at_ms, note, rect, safe, stroke
@@ -110,7 +110,8 @@ def place(
         if not one.quiet:
             x0, x1 = _extent(one, since_s, span, now_s)
             out.append(_placed(one, x0, x1, taken, wide_px))
-    return out + _own_lane(quiet, since_s, span, now_s, wide_px)
+    kept = _uncovered(out, since_s, span, now_s, wide_px)
+    return kept + _own_lane(quiet, since_s, span, now_s, wide_px)
 
 
 def _own_lane(
@@ -144,6 +145,7 @@ def _extent(one: Range, since_s: float, span: float, now_s: float) -> tuple[floa
 def _placed(
     one: Range, x0: float, x1: float, taken: list[list[tuple[float, float]]], wide_px: float
 ) -> Placed:
+    """Without room anywhere it goes into the lowest lane, and what is there loses its label (`_uncovered`)."""
     wide = (LETTER_PX * len(one.label) + PAD_PX) / wide_px
     for lane, spans in enumerate(taken):
         for side, low, high in (("right", x0, x1 + wide), ("left", x0 - wide, x1)):
@@ -156,6 +158,28 @@ def _placed(
             spans.append((x0, x1))
             return Placed(one, lane, "inside" if wide_one else "none")
     return Placed(one, len(taken) - 1, "none")
+
+
+def _uncovered(
+    placed: Sequence[Placed], since_s: float, span: float, now_s: float, wide_px: float
+) -> list[Placed]:
+    """No label lies on another action's bar: such a one is left out; the bar still says it is there."""
+    bars = [_extent(one.range, since_s, span, now_s) for one in placed]
+
+    def hidden(number: int) -> bool:
+        one, (x0, x1) = placed[number], bars[number]
+        wide = (LETTER_PX * len(one.range.label) + PAD_PX) / wide_px
+        low, high = {"right": (x1, x1 + wide), "left": (x0 - wide, x0)}.get(one.side, (x0, x0))
+        return any(
+            other != number and placed[other].lane == one.lane and low < b1 and b0 < high
+            for other, (b0, b1) in enumerate(bars)
+        )
+
+    sided = ("left", "right")
+    return [
+        replace(one, side="none") if one.side in sided and hidden(n) else one
+        for n, one in enumerate(placed)
+    ]
 
 
 def _free(spans: Sequence[tuple[float, float]], low: float, high: float) -> bool:

@@ -27,6 +27,7 @@ from app.components.units import (
 from app.desk import role
 from app.view import View
 from control import proposals
+from control.companions import TAKES
 from control.kinds import KINDS
 from control.ledger import ActionRow, Command, CommandState, Proposal, ProposalState
 
@@ -75,8 +76,22 @@ def _head(found: Proposal, state: ProposalState, view: View) -> Any:
         html.H2(said_plan(found.plan), className="pv-t"),
         s(f"takes back action {found.undo_of}", c="k") if found.undo_of else None,
         s(found.note, c="k") if found.note else None,
+        *_along(found),
         c="pv-head",
     )
+
+
+def _along(found: Proposal) -> list[Any]:
+    """What moves too because it shares a task with what was asked for."""
+    said_ = [
+        (text, dict(numbers))
+        for _, text, numbers in found.plan.get("reasons", ())
+        if str(text).startswith(TAKES)
+    ]
+    return [
+        s(f"{text}, {said_size(float(numbers.get('size_bytes', 0)))}", c="k")
+        for text, numbers in said_
+    ]
 
 
 def _said(told: Mapping[str, Any]) -> Any:

@@ -8,7 +8,13 @@ from typing import Any
 from app.components.kit import s
 from app.components.units import counted, node_name, said_size
 
-VERBS = {"move": "Move", "spill": "Spill", "cleanup": "Clean up", "budget": "Set budget"}
+VERBS = {
+    "move": "Move",
+    "spill": "Spill",
+    "cleanup": "Clean up",
+    "budget": "Set budget",
+    "migrate": "Change order",
+}
 
 
 def groups_in(step: Mapping[str, Any]) -> int:
@@ -26,6 +32,8 @@ def words(step: Mapping[str, Any]) -> tuple[str, str]:
     verb, groups = VERBS.get(do, do), counted(groups_in(step), "group")
     if do == "move":
         return verb, f"{groups} {node_name(step['source'])} → {node_name(step['target'])}"
+    if do == "migrate":
+        return verb, f"to {step['order']}"
     if do == "budget":
         return verb, f"of {node_name(step['node'])} to {said_size(step['bytes'])}"
     return verb, f"{groups} of {node_name(step.get('node'))}"

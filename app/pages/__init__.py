@@ -19,8 +19,8 @@
    (components.charts), live ones grow by Patch (components.live).
 3. Acting: `answer = act(kind, body, query)`, nothing else; `answer.accepted` or say `answer.text` and refusals
    (components.reasons). Disabled buttons say why: `states.not_allowed(...)`. Buttons inside what is polled are
-   drawn anew with it, and a click in that moment is lost: send them only when they change (assets/fetch.js sees to
-   it that being drawn is not taken for being clicked). To show a plan before it is carried
+   drawn anew with it: send them only when they change. assets/fetch.js sees to it that being drawn is not taken for
+   being clicked, assets/steady.js that clicks and focus are not lost with them: give them an id, or links an href. To show a plan before it is carried
    out, have a `dcc.Store(id={"type": "propose", "page": "<name>"})` on the page and return into it
    `{"proposal": answer.id}` or `refused(answer)`: the panel of components.proposal opens on every page.
 4. Looks: components.kit (d, s, panel, chip, button, table …), components.states (empty, loading, failed,

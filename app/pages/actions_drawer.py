@@ -268,7 +268,9 @@ def _back(action: Action) -> str:
     step = action.step
     if isinstance(step, Spill):
         return f"clean up what was spilled of n{step.node}"
-    if isinstance(step, Cleanup | Migrate | SetBudget):
+    if isinstance(step, Migrate):
+        return "change back to the join order from before"
+    if isinstance(step, Cleanup | SetBudget):
         return ""
     return f"move the groups back n{step.target} → n{step.source}"
 
@@ -281,8 +283,6 @@ def why_no_undo(action: Action) -> str:
         return "a clean-up cannot be taken back: its results are out"
     if isinstance(action.step, SetBudget):
         return "a budget is set again, not taken back"
-    if isinstance(action.step, Migrate):
-        return "migrate to the order from before instead"
     return ""
 
 

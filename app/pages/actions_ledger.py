@@ -131,6 +131,8 @@ def what_of(step: Mapping[str, Any]) -> str:
     count = f"{groups} group{'' if groups == 1 else 's'}"
     if step["do"] == "move":
         return f"{count} {node_name(step['source'])} → {node_name(step['target'])}"
+    if step["do"] == "migrate":
+        return f"join order {step['order']}"
     if step["do"] == "budget":
         return f"{node_name(step['node'])}, {said_size(step['bytes'])}"
     return f"{node_name(step['node'])}, {count}"

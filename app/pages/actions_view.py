@@ -72,11 +72,11 @@ def ledger() -> Component:
     columns = [
         text("kind", "kind", 88, **plain),
         text("what", "what", 132, **plain),
-        text("state", "state", 84, cellClassRules=tone, **plain),
+        text("state", "state", 100, cellClassRules=tone, **plain),
         text("who", "who", 96, tooltipField="who", **plain),
         text("bytes", "bytes", 70, **right),
         text("at", "began", 76, **right),
-        text("took", "took", 72, **right),
+        text("took", "took", 90, **right),
         text("id", "action", 112, cellClass="mono ac-idc", tooltipField="id", **plain),
     ]
     made: Component = html.Section(

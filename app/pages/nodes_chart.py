@@ -105,7 +105,9 @@ def _labels(ink: Ink, series: Series, columns: list[Doubles], high: float) -> li
         value, unit = prefixed(float(known[-1]), "/s")
         text = f"{name} {value} {unit}"
         height = float(np.median(known[: max(1, len(known) // 6)]))
-        found.append(note(0.01, min(height, 0.9 * high), text, ink(tint), xref="paper", yshift=9))
+        under: Any = {"bgcolor": ink("bg-surface", 0.7)}  # it stands on the line itself
+        at = min(height, 0.9 * high)
+        found.append(note(0.01, at, text, ink(tint), xref="paper", yshift=11, **under))
     if len(found) == 2 and abs(found[0]["y"] - found[1]["y"]) < 0.16 * high:
         found[1]["yshift"] = -9
     return found

@@ -165,6 +165,7 @@ def _if_new(
     return made
 
 
+CARDS_S = 5.0
 WIDTHS = {"said": 2, "menu": 3, "locks": 1, "alerts": 1}
 
 
@@ -208,7 +209,15 @@ def _drawn(
     rows = found.actions(seen.name, seen.view.range_s)
     output = _output(seen, series, rows, before, told)
     memory, style = _memory(memory_chart.picture(seen, nodes, cards), before, told)
-    return output, memory, style, node_card.strip(seen, cards, nodes)
+    return output, memory, style, _cards(seen, cards, nodes)
+
+
+def _cards(seen: Seen, cards: node_card.Cards, nodes: Series) -> list[Component]:
+    """Made once for everybody who looks at the same."""
+    key = ("strip", seen.name, seen.sample and seen.sample.time_s, seen.stale, seen.view.zone_min)
+    return feed().kept(
+        (*key, seen.view.range), CARDS_S, lambda: node_card.strip(seen, cards, nodes)
+    )
 
 
 def _ready(series: Series, seen: Seen) -> Series:

@@ -18,6 +18,7 @@ from app.pages import placement_what as what
 from app.pages.page import POLLED, Page, Seen, look, mark
 from app.pages.placement_layout import TEXT_MAX, layout
 from control.people import Role
+from control.samples import Sample
 from control.snapshot import ClusterSnapshot, Longs
 
 __all__ = ["PAGE", "layout", "register"]
@@ -173,9 +174,19 @@ def _table(
         return "", []
     name, rows = what.selected_rows(seen.sample.snapshot, selected)
     picked = rows if name else rows[:0]
-    return _summary(seen.sample.snapshot, picked), table.rows_of(
-        seen.sample, str(operator or ""), _colour(colour), str(text or "")[:TEXT_MAX], picked
-    )
+    wanted = (str(operator or ""), _colour(colour), str(text or "")[:TEXT_MAX])
+    return _summary(seen.sample.snapshot, picked), _rows(seen.name, seen.sample, wanted, picked)
+
+
+def _rows(
+    query: str, sample: Sample, wanted: tuple[str, str, str], picked: Longs
+) -> list[dict[str, Any]]:
+    """Of nothing selected, which most look at, made once for everybody."""
+
+    def made() -> list[dict[str, Any]]:
+        return table.rows_of(sample, *wanted, picked)
+
+    return made() if len(picked) else feed().kept(("rows", query, sample.time_s, wanted), 5.0, made)
 
 
 def _summary(snapshot: ClusterSnapshot, rows: Longs) -> list[Any]:

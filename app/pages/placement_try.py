@@ -19,6 +19,7 @@ from app.pages import placement_panel as shown
 from app.pages import placement_what as what
 from app.pages.page import POLLED, Seen, look, mark
 from app.parts import parts
+from control.companions import sharing, taken_along
 from control.errors import ControlError
 from control.handling.base import Ports, running
 from control.handling.plans import left_of_day
@@ -241,7 +242,9 @@ def _body(seen: Seen, trial: Trial) -> list[Any]:
     if seen.stale:
         text = "It needs the state of a running engine. What you have selected and drafted stays."
         return [states.empty("No preview while data is stale", text, "wifi-off")]
-    store, steps = parts().store, trial.steps
+    store = parts().store
+    about = seen.query.about if seen.query else {}
+    steps = taken_along(what.plan_of(trial.steps), trial.snapshot, sharing(about)).steps
 
     def price() -> Any:
         asked = Asked("propose", {}, who().actor, seen.name, seen.now_s)

@@ -188,7 +188,8 @@ def _switched(values: list[Any], _: list[Any]) -> Any:
     if not isinstance(pressed, dict) or not ctx.triggered:
         return no_update
     if pressed["type"] == "rules-release":
-        return _told(act("release")) if ctx.triggered[0]["value"] else no_update
+        kind = "hold" if pressed["at"] == "renew" else "release"
+        return _told(act(kind)) if ctx.triggered[0]["value"] else no_update
     wanted, name = str(ctx.triggered[0]["value"]), str(pressed["rule"])
     row = parts().store.rules.find(name)
     if row is None or row.mode == wanted:

@@ -121,6 +121,7 @@ def _editor() -> Component:
     area = dmc.Textarea(
         id="rules-text",
         value="",
+        disabled=True,  # until its text is there: what is typed before would be lost
         autosize=True,
         minRows=14,
         debounce=350,

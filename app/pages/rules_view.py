@@ -142,12 +142,15 @@ def line(row: RuleRow, lock: Lock, now_s: float, zone_min: int) -> tuple[list[An
 def held(hold: Hold | None, zone_min: int, may: bool) -> Component | None:
     if hold is None:
         return None
+    why = states.not_allowed(KINDS["release"].role, role())
     text = f"until {clock(hold.until_s, zone_min, seconds=False)}: no rule acts; what runs goes on."
     return d(
         icon("pause"),
         d(s("Automation is on hold", c="b"), s(f" by {hold.by} {text}"), c="grow"),
+        button("Two hours more", "", id={"type": "rules-release", "at": "renew"}, disabled=not may,
+               title="The hold ends two hours from now" if may else why),
         button("Let rules act", "", id={"type": "rules-release", "at": "hold"}, disabled=not may,
-               title="" if may else states.not_allowed(KINDS["release"].role, role())),
+               title="" if may else why),
         c="ru-hold", role="status",
     )  # fmt: skip
 

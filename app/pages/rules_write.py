@@ -31,6 +31,7 @@ def _writing(on: Callbacks) -> None:
     on.callback(
         Role.VIEWER,
         Output("rules-text", "value"),
+        Output("rules-text", "disabled"),
         Output("rules-pane", "value"),
         Input("rules-rule", "data"),
         Input("rules-begin", "value"),
@@ -91,17 +92,17 @@ def _trying(on: Callbacks) -> None:
 # -- writing -------------------------------------------------------------------------------------------
 
 
-def _begin(chosen: Any, policy: Any, _: int, view: Any) -> tuple[Any, Any]:
+def _begin(chosen: Any, policy: Any, _: int, view: Any) -> tuple[Any, Any, Any]:
     """The text of the rule that is chosen, or one to begin with."""
     rows = feed().rules()
     if ctx.triggered_id == "rules-new":
-        return rules_text.begun("best_gain", look(view).name), "text"
+        return rules_text.begun("best_gain", look(view).name), False, "text"
     if ctx.triggered_id == "rules-begin" and policy:
-        return rules_text.begun(str(policy), look(view).name), no_update
+        return rules_text.begun(str(policy), look(view).name), False, no_update
     if ctx.triggered_id == "rules-begin":
-        return no_update, no_update
+        return no_update, False, no_update
     name = chosen_of(rows, chosen, look(view).name)
-    return next((row.text for row in rows if row.name == name), ""), no_update
+    return next((row.text for row in rows if row.name == name), ""), False, no_update
 
 
 def _checked(raw: Any) -> list[Any]:

@@ -16,6 +16,7 @@ from app.components.confirm import Ask
 from app.components.kit import button, d, dmc, icon, panel, s
 from app.desk import act, feed, role
 from app.guard import who
+from app.pages import users_own
 from app.pages import users_view as shown
 from app.pages.page import POLLED, Page, look, mark
 from app.parts import parts
@@ -40,7 +41,7 @@ ASKED = {
 def layout(**_: Any) -> Component:
     return d(
         d(_list(), _add(), c="stack"),
-        d(_tokens(), _new_token(), c="stack"),
+        d(_tokens(), _new_token(), users_own.form(), c="stack"),
         confirm.dialog("users"),
         dcc.Store(id="users-at"), dcc.Store(id="users-added"), dcc.Store(id="users-token-done"),
         id="users", c="us",
@@ -156,6 +157,7 @@ def register(on: Callbacks) -> None:
         State("users-token-own", "value"),
         prevent_initial_call=True,
     )(_token)
+    users_own.register(on)
     confirm.register(on, "users", Role.ADMIN, ASKED)
 
 

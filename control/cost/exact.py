@@ -23,7 +23,7 @@ from control.cost.outlook import Outlook, gathered
 from control.cost.owed import delay, owed
 from control.cost.roll import Picture, Rolled, Slices, roll
 from control.errors import PlanError
-from control.plans import Cleanup, Move, SetBudget, Spill, Step, nodes_of, pairs_of
+from control.plans import Cleanup, Migrate, Move, SetBudget, Spill, Step, nodes_of, pairs_of
 from control.snapshot import ClusterSnapshot, Longs, node_sums
 
 SLICES = 30  # of a node, operator and step: fewer than the search's, as these are drawn many times
@@ -126,7 +126,21 @@ def _direct(outlook: Outlook, step: Step, rows: Longs) -> Direct:
         return _spill(outlook, rows)
     if isinstance(step, Cleanup):
         return _cleanup(outlook, rows)
+    if isinstance(step, Migrate):
+        return _migrate(outlook, step)
     return Direct(seconds=outlook.numbers.tick_s)
+
+
+def _migrate(outlook: Outlook, step: Migrate) -> Direct:
+    """As if all state were read and sorted anew, which is the most; what the new order saves is not in it: which rows
+    it makes in between, the engine knows. Two ticks' results wait for the swap."""
+    numbers = outlook.numbers
+    cpu = step.bytes * (numbers.read_s_per_byte + numbers.write_s_per_byte)
+    pause_s = 2 * numbers.tick_s
+    waits = outlook.rows_out_per_s * pause_s**2 / 2
+    fixed = waits + cpu * float(outlook.price.mean())
+    seconds = pause_s + cpu / numbers.side_slice
+    return Direct(step.bytes, seconds, pause_s, cpu, cpu, 0.0, waits, fixed)
 
 
 def _move(outlook: Outlook, step: Move, rows: Longs) -> Direct:

@@ -17,6 +17,7 @@ from control.policies import victims
 from control.snapshot import Bools, ClusterSnapshot, Doubles, Longs, node_sums
 
 SLICES_MAX = 48
+TIGHT = 0.9  # of the budget: here nodes spill
 
 
 @dataclass(frozen=True)
@@ -95,13 +96,18 @@ def _alive_only(picture: Picture, snapshot: ClusterSnapshot) -> Picture:
 
 
 def net_growth(snapshot: ClusterSnapshot, horizon_s: float) -> Doubles:
-    """β less what leaves the window: the state tends to βW, on average this fast within the horizon."""
-    groups = snapshot.groups
+    """β less what leaves the window. State tends to βW: on average this fast within the horizon, where the node
+    has room for all of that; where it has not, it is full on the way there, and what comes counts."""
+    groups, nodes = snapshot.groups, snapshot.nodes
     bounded = np.isfinite(snapshot.window_s)
     window = np.where(bounded, snapshot.window_s, 1.0)
     toward = groups.bytes_per_s * window - groups.memory_bytes
-    net = toward * -np.expm1(-horizon_s / window) / horizon_s
-    return np.where(bounded, net, groups.bytes_per_s)
+    slow = toward * -np.expm1(-horizon_s / window) / horizon_s
+    fast = np.where(toward > 0, groups.bytes_per_s, slow)
+    more = np.where(bounded, toward, groups.bytes_per_s * horizon_s)
+    last = nodes.memory_bytes + node_sums(groups.owner, more, len(nodes))
+    tight = (last > TIGHT * nodes.budget_bytes)[groups.owner]
+    return np.where(bounded, np.where(tight, fast, slow), groups.bytes_per_s)
 
 
 def gathered(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from control.arbiter import Refusal, Running, Verdict
+from control.arbiter import Refusal, Running, Verdict, Why
 from control.ids import new_id
 from control.kinds import Answer, Asked, Json, Status
 from control.ledger import Command, QueryRow
@@ -53,8 +53,6 @@ def query_of(ports: Ports, asked: Asked) -> QueryRow | Answer:
 
 def picture_of(ports: Ports, asked: Asked) -> Sample | Answer:
     """The newest picture of the query, if it is new enough to act upon."""
-    from control.arbiter import Why
-
     if ports.store.queries.find(asked.query) is None:
         return missing("query", asked.query)
     found = ports.store.metrics.newest(asked.query)

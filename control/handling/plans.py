@@ -8,6 +8,7 @@ from typing import Any
 
 from control import actions, arbiter, predict, proposals
 from control.arbiter import Refusal, Verdict, Why
+from control.companions import sharing, taken_along
 from control.errors import PlanError
 from control.handling.base import (
     Handler,
@@ -25,6 +26,7 @@ from control.ledger import Proposal, ProposalState
 from control.limits import ON_REQUEST, Limits
 from control.people import Role
 from control.plans import (
+    STRATEGIES,
     Move,
     Plan,
     Reason,
@@ -49,14 +51,20 @@ BUDGET, HOLD = "budget.daily", "hold"  # names of what is kept
 def propose(ports: Ports, asked: Asked) -> Answer:
     """What a person asks for in words: do, node, groups or percent or bytes."""
     body = asked.body
+    if body["do"] != "migrate" and body.get("node") is None:
+        raise PlanError(f"a {body['do']} needs a node", where="node")
+    if body["do"] == "migrate" and not body.get("order"):
+        raise PlanError("a migrate needs a join order", where="order", hint='Such as "((a c) b)".')
     request = Request(
         body["do"],
-        body["node"],
+        body.get("node", 0),
         body.get("to"),
         body.get("operator"),
         tuple(body["groups"]) if body.get("groups") is not None else None,
         body.get("percent"),
         body.get("bytes"),
+        body.get("order"),
+        body.get("strategy", STRATEGIES[0]),
     )
     found = picture_of(ports, asked)
     if isinstance(found, Answer):
@@ -88,6 +96,8 @@ def proposed(
         return Answer(
             Status.FORBIDDEN, "budgets of nodes are for admins (on demo queries: operators)"
         )
+    row = ports.store.queries.find(asked.query)
+    plan = taken_along(plan, found.snapshot, sharing(row.about if row else {}))
     verdict = judged(ports, asked, plan, found.snapshot)
     if not verdict.accepted:
         return refused_by(verdict)
@@ -142,7 +152,7 @@ def apply(ports: Ports, asked: Asked) -> Answer:
         return picture
     changed = proposals.drift(proposals.from_json(found.fingerprint), picture.snapshot)
     if changed:
-        text = "; ".join(map(str, changed[:8]))
+        text = proposals.told(changed)
         ports.store.proposals.settle(name, ProposalState.STALE, note=text)
         drift = tuple(
             {"why": "stale", "text": str(one), "was": one.was, "now": one.now} for one in changed
@@ -215,7 +225,8 @@ def undo(ports: Ports, asked: Asked) -> Answer:
     found = picture_of(ports, asked)
     if isinstance(found, Answer):
         return found
-    plan = proposals.undone(actions.from_json(row.body), found.snapshot)
+    order = str((row.receipt or {}).get("order_before", ""))
+    plan = proposals.undone(actions.from_json(row.body), found.snapshot, order)
     if isinstance(plan, Refusal):
         return refused(plan)
     return proposed(ports, asked, plan, undo_of=name)

@@ -117,11 +117,11 @@ class _Run:
             self.real.advance(until)
             self.idle.advance(until)
             self.tally.course.note(self.real, self.idle)
+            if self.setting.really is not None and until == after.time_s:
+                self.real.follow(after)  # what the rule saw then
             self._decide()
             self._happen()
             self._finish()
-        if self.setting.really is not None:
-            self.real.follow(after)
 
     def _next(self, now_s: float) -> float:
         """The next moment that counts: of the grid, of the schedule, of what really happened."""

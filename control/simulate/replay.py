@@ -49,6 +49,7 @@ class Replay:
     def follow(self, recorded: ClusterSnapshot) -> None:
         """Be as it was recorded: placement, tiers and what is owed."""
         groups = recorded.groups
+        self._recorded: ClusterSnapshot | None = recorded  # until time goes on or something is done
         self.owner = groups.owner.copy()
         self.memory, self.disk = (
             groups.memory_bytes.astype(np.float64),
@@ -70,6 +71,7 @@ class Replay:
     def advance(self, until_s: float) -> None:
         """Let state grow, results come and be owed; then nodes that overflow spill."""
         seconds = until_s - self.now_s
+        self._recorded = None
         a, b = self._place(self.now_s), self._place(until_s)
         if seconds > 0:
             grown = (_whole(self.after) - _whole(self.before)) * (b - a)
@@ -139,6 +141,7 @@ class Replay:
 
     def carry_out(self, step: Step) -> None:
         """At once: who does it says when."""
+        self._recorded = None
         if isinstance(step, SetBudget):
             self.budgets[step.node] = step.bytes
             return
@@ -168,6 +171,8 @@ class Replay:
 
     def snapshot(self) -> ClusterSnapshot:
         """What the engine would tell here."""
+        if self._recorded is not None:
+            return self._recorded
         return replace(
             self.before,
             time_s=self.now_s,

@@ -101,11 +101,11 @@ def _groups(
         "generations": manifest.generations(op.id, op.groups),
         "rows_in": stats.rows_in,
         "rows_out": stats.rows_out,
-        "rows_in_per_s": stats.in_rate,
-        "rows_out_per_s": stats.out_rate,
+        "rows_in_per_s": stats.rows_in_per_s,
+        "rows_out_per_s": stats.rows_out_per_s,
         "rows_in_round": rows_in,
         "rows_out_round": rows_out,
-        "bytes_per_s": stats.in_rate * row_bytes,
+        "bytes_per_s": stats.rows_in_per_s * row_bytes,
         "last_insert_s": np.where(stats.last_insert < 0, -1e18, now_s - age),
     }
 

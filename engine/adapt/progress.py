@@ -23,6 +23,10 @@ if TYPE_CHECKING:
     from engine.adapt.desk import Desk
 
 
+# From memory to memory and never synced: so much more may go along with a tick (20 ms or so).
+LIGHT_BYTES = 16_000_000
+
+
 @dataclass(frozen=True, slots=True)
 class Tick:
     """The end of a tick that began after now; `any`: also of one without input, where none comes."""
@@ -85,7 +89,7 @@ def lighten(desk: Desk, nodes: Sequence[int]) -> Course:
         return
     orders_of = {node: tuple(orders) for node, orders in work.items()}
     size = sum(order.run.bytes for orders in work.values() for order in orders)
-    found: Found = yield Job(orders_of, names(work), size)
+    found: Found = yield Job(orders_of, names(work), size, limit=LIGHT_BYTES)
     lighter: dict[Place, list[Run]] = {}
     for node, orders in work.items():
         for order, raw in zip(orders, found[node], strict=True):

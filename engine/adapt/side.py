@@ -36,10 +36,11 @@ class Job:
     files: frozenset[str] = frozenset()
     bytes: int | None = None
     at_once: bool = False  # the next tick waits for it
+    limit: int = TICK_BYTES
 
     @property
     def small(self) -> bool:
-        return self.bytes is not None and self.bytes <= TICK_BYTES
+        return self.bytes is not None and self.bytes <= self.limit
 
 
 class SideJobs:

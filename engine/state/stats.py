@@ -11,10 +11,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from engine.reports import GroupReport, Longs
 
 HALF_LIFE_S = 60.0
+WEIGHT_MIN = 1e-9
+Doubles = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,11 +52,23 @@ class GroupStats:
         self.in_rate = np.zeros(groups)
         self.out_rate = np.zeros(groups)
         self.time_s = 0.0
+        self.weight = 0.0  # what the averages' input adds up to: 1 after some half-lives
+
+    @property
+    def rows_in_per_s(self) -> Doubles:
+        """The decayed rate, of the time that there was any."""
+        return self.in_rate / max(self.weight, WEIGHT_MIN)
+
+    @property
+    def rows_out_per_s(self) -> Doubles:
+        return self.out_rate / max(self.weight, WEIGHT_MIN)
 
     def add(self, delta: GroupDelta, *, version: int, time_s: float) -> None:
         """Take in one tick. Its rows count as spread evenly since the tick before, so that the averages
-        settle at the true rate however long ticks are; rows of no time at all count as one pulse."""
-        elapsed = max(0.0, time_s - self.time_s) if self.time_s else 0.0
+        settle at the true rate however long ticks are; rows of no time at all count as one pulse. How long the
+        first tick's rows took to come nobody knows: no rate follows from them."""
+        first = not self.time_s
+        elapsed = 0.0 if first else max(0.0, time_s - self.time_s)
         self.time_s = max(self.time_s, time_s)
         decay = np.log(2) / HALF_LIFE_S
         keep, gain = (
@@ -62,9 +77,11 @@ class GroupStats:
         )
         self.in_rate *= keep
         self.out_rate *= keep
+        self.weight = self.weight * keep + (1 - keep)
         at = delta.groups
-        self.in_rate[at] += gain * delta.rows_in
-        self.out_rate[at] += gain * delta.rows_out
+        if not first:
+            self.in_rate[at] += gain * delta.rows_in
+            self.out_rate[at] += gain * delta.rows_out
         self.bytes[at] += delta.bytes_in
         self.rows_in[at] += delta.rows_in
         self.rows_out[at] += delta.rows_out
@@ -80,20 +97,23 @@ class GroupStats:
             self.rows_in.copy(),
             self.rows_out.copy(),
             self.last_insert.copy(),
-            self.in_rate.copy(),
-            self.out_rate.copy(),
+            self.rows_in_per_s,
+            self.rows_out_per_s,
         )
 
     def pack(self) -> dict[str, Any]:
         names = ("bytes", "rows_in", "rows_out", "last_insert", "in_rate", "out_rate")
-        return {name: getattr(self, name).tolist() for name in names} | {"time_s": self.time_s}
+        figures = {name: getattr(self, name).tolist() for name in names}
+        return figures | {"time_s": self.time_s, "weight": self.weight}
 
     @staticmethod
     def unpack(raw: dict[str, Any]) -> GroupStats:
         stats = GroupStats(len(raw["bytes"]))
+        stats.weight = 1.0  # of snapshots that do not say it
         for name, value in raw.items():
             kind: type = float if name.endswith("_rate") else np.int64
-            setattr(stats, name, value if name == "time_s" else np.array(value, dtype=kind))
+            whole = name in ("time_s", "weight")
+            setattr(stats, name, value if whole else np.array(value, dtype=kind))
         return stats
 
 

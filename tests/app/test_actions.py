@@ -9,11 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from app.components.steps import said_step
 from app.pages.actions_drawer import why_no_cancel, why_no_undo
 from app.pages.actions_figures import off, place_of, settled, window_of
 from app.pages.actions_ledger import ALL, BY, KINDS, STATES, Wanted, chosen, line
 from app.pages.actions_steps import LEFT, RIGHT, axis_of, bars, held_from_to, ticks, timeline
-from control.actions import COURSES, Action
+from control.actions import COURSES, Action, to_json
 from control.ledger import ActionRow
 from control.plans import Cleanup, Migrate, Move, Part, SetBudget, Spill, Step
 from tests.app.made import action_row
@@ -157,6 +158,16 @@ def test_a_line_is_words() -> None:
     assert Wanted().by == ALL
 
 
+def test_a_change_of_the_order_is_words_too() -> None:
+    action = run(Migrate("((a b) c)", "moving", 1_000_000), [1.0] * 6).finish(NOW_S + 9)
+    step = to_json(action)["step"]
+    row = replace(action_row("01a-2", NOW_S - 60), body=to_json(action))
+    assert line(row, NOW_S, 0)["what"] == "join order ((a b) c)"
+    assert said_step(step) == "Change order to ((a b) c)"
+    assert not why_no_undo(action)
+    assert len(timeline(action, NOW_S + 9).to_plotly_json()["props"]["children"]) > 0
+
+
 # -- predicted and actual ------------------------------------------------------------------------------
 
 POSITIVE = st.floats(1e-6, 1e9)
@@ -192,7 +203,7 @@ def test_nothing_predicted_has_no_place() -> None:
 
 def test_why_there_is_no_way_back() -> None:
     done = [run(step, [1.0] * 8).finish(NOW_S + 9) for step in STEPS]
-    assert [bool(why_no_undo(action)) for action in done] == [False, False, True, True, True]
+    assert [bool(why_no_undo(action)) for action in done] == [False, False, True, True, False]
     assert all("done" in why_no_cancel(action) for action in done)
     going = run(STEPS[0], [1.0])
     assert why_no_undo(going) == "not while it runs" and not why_no_cancel(going)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import sqlite3
 from typing import Any
 
 import pytest
@@ -13,9 +14,11 @@ from app.api.all import ROUTES
 from app.api.openapi import document
 from app.api.schema import checked
 from app.api.table import PREFIX
+from app.problems import of_store
+from control.errors import StoreError, StoreInvalid
 from control.ledger import Delivery, Evaluation, Learned, ProposalState, RuleRow, Wanted
 from control.people import Role
-from tests.app.made import MB, QUERY, Console, action_row, heard, with_query
+from tests.app.made import MB, PASSWORD, QUERY, Console, action_row, heard, with_query
 
 RULE = """
 name = "balance"
@@ -669,3 +672,65 @@ def test_statistics_as_csv(running: Console) -> None:
     assert [line["node"] for line in operators] == ["0", "1", "2"]
     ids = {line["id"] for line in lines_of(running, "/export/actions.csv")}
     assert ids == {"'=1+1", "a2"}
+
+
+def test_ones_own_password_needs_the_one_until_now(console: Console) -> None:
+    browser = console.signed_in("vic")
+    path, sent = "/api/v1/session/password", {"current": "wrong one 1", "password": "long enough 1"}
+    answer = browser.client.post(path, json=sent, headers=browser.csrf)
+    assert (answer.status_code, answer.get_json()["type"]) == (401, "/api#wrong-password")
+    sent |= {"current": PASSWORD}
+    short = browser.client.post(path, json={**sent, "password": "short"}, headers=browser.csrf)
+    assert short.status_code == 422
+    assert browser.client.post(path, json=sent, headers=browser.csrf).status_code == 200
+    assert browser.client.get("/api/v1/session").status_code == 401, "all sessions end"
+    assert (
+        console.signed_in("vic", "long enough 1").client.get("/api/v1/session").status_code == 200
+    )
+    told = [(line.what, line.outcome) for line in console.store.audit.page() if line.user == "vic"]
+    assert told[1:4] == [
+        ("password", "accepted"),
+        ("password", "accepted"),
+        ("password", "accepted"),
+    ]
+
+
+def test_looking_writes_to_the_ledger_once_a_minute_at_most(running: Console) -> None:
+    """Each write is an fsync: fifty watchers would keep the disk busy."""
+    token = {"Authorization": f"Bearer {running.token()}"}
+    browser, ledger = running.signed_in(), running.store.ledger_file.path
+    for client, path, headers in (
+        (running.browser(), "/api/v1/queries", token),
+        (browser.client, "/status", {}),
+    ):
+        client.get(path, headers=headers)
+        with sqlite3.connect(ledger) as watching:
+            before = watching.execute("PRAGMA data_version").fetchone()
+            for _ in range(20):
+                running.clock.pause(2.5)
+                assert client.get(path, headers=headers).status_code == 200
+            assert watching.execute("PRAGMA data_version").fetchone() == before
+            running.clock.pause(60.0)
+            assert client.get(path, headers=headers).status_code == 200
+            assert watching.execute("PRAGMA data_version").fetchone() != before
+
+
+def test_odd_values_are_the_callers_fault(running: Console) -> None:
+    """What cannot be kept is not the store's fault: 4xx, and the store stays well."""
+    odd = "odd \ud800 text"
+    for method, path, body in (
+        ("GET", "/api/v1/audit?before=9999999999999999999999", None),
+        ("POST", "/api/v1/rules", {"text": odd}),
+        ("POST", "/api/v1/tokens", {"name": odd, "scope": "viewer"}),
+        ("POST", "/api/v1/users", {"name": odd, "role": "viewer", "password": "long enough 1"}),
+    ):
+        answer = running.call(method, path, **({"json": body} if body else {}))
+        assert 400 <= answer.status_code < 500, (path, answer.text)
+        assert answer.content_type == "application/problem+json"
+    with pytest.raises(
+        StoreInvalid
+    ) as caught:  # what gets past the schemas: the store says it itself
+        running.store.users.seen("ada", 10**400)
+    assert (of_store(caught.value).status, of_store(caught.value).kind) == (400, "odd")
+    assert of_store(StoreError("the file is damaged", again=False)).status == 503
+    assert running.get("/queries")["items"]

@@ -350,6 +350,16 @@ def test_labels_in_lanes_never_cross(spans: list[tuple[float, float, bool]], wid
     for taken in by_lane.values():
         taken.sort()
         assert all(a[1] <= b[0] + 1e-9 for a, b in pairwise(taken))
+    for one in placed:  # and no bar lies under another's label
+        if one.range.quiet:
+            continue
+        x0, x1 = lanes._extent(one.range, 0.0, 1_800.0, 1_800.0)
+        for other in placed:
+            if other is one or other.lane != one.lane or other.side not in ("left", "right"):
+                continue
+            y0, y1 = lanes._extent(other.range, 0.0, 1_800.0, 1_800.0)
+            low, high = (y1, y1 + letters) if other.side == "right" else (y0 - letters, y0)
+            assert not (low < x1 - 1e-9 and x0 + 1e-9 < high)
 
 
 def test_names_from_outside_are_text_in_charts() -> None:

@@ -12,7 +12,7 @@ from werkzeug.test import TestResponse
 
 from app.callbacks import ENDPOINT, Called
 from app.desk import desk_of
-from app.feed import DEAR_S, OLD_S, Feed
+from app.feed import DEAR_S, KEPT_MAX, OLD_S, Feed
 from app.pages.all import modules, pages
 from app.parts import parts_of
 from app.sessions import sha256
@@ -267,4 +267,37 @@ def test_what_is_dear_is_given_at_once_and_made_anew_behind(running: Console) ->
     assert feed.kept_behind("x", lambda: 7) == 7
     running.clock.pause(OLD_S)
     assert feed.kept_behind("x", lambda: 8) == 8  # too old to be shown: waited for
+    feed.close()
+
+
+def test_what_is_old_is_let_go_and_what_is_young_is_kept(running: Console) -> None:
+    """Most keys name a tick: without that a console would grow with every tick that somebody looks at."""
+    feed = Feed(parts_of(running.app))
+    for tick in range(100):
+        feed.kept(("tick", tick), 5.0, lambda tick=tick: tick)
+        running.clock.pause(1.0)
+    assert len(feed._kept) <= 6
+    assert feed.kept(("tick", 99), 5.0, lambda: -1) == 99
+    for tick in range(2 * KEPT_MAX):
+        feed.kept(("more", tick), 5.0, lambda tick=tick: tick)
+    assert len(feed._kept) <= KEPT_MAX
+    assert feed.kept(("more", 2 * KEPT_MAX - 1), 5.0, lambda: -1) == 2 * KEPT_MAX - 1
+
+
+def test_what_was_read_before_somebody_acted_is_not_kept(running: Console) -> None:
+    feed = Feed(parts_of(running.app))
+
+    def read() -> str:
+        feed.forget()
+        return "before"
+
+    assert feed.kept("x", 5.0, read) == "before"
+    assert feed.kept("x", 5.0, lambda: "after") == "after"
+    assert feed.kept_soon("y", 1.0, lambda: 1) == 1
+    running.clock.pause(1.0)
+    assert feed.kept_soon("y", 1.0, lambda: 2) == 1
+    feed._behind.submit(int).result()
+    assert feed.kept_soon("y", 1.0, lambda: 3) == 2
+    running.clock.pause(OLD_S)
+    assert feed.kept_soon("y", 1.0, lambda: 4) == 4
     feed.close()

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from app.pages import placement_data as data
@@ -131,6 +131,8 @@ def test_every_known_word_is_understood() -> None:
 
 
 @given(st.lists(st.floats(0, 1e12, allow_nan=False), max_size=60))
+@example([561779105.0, 4.1217842646586796e-299, 4.1217842646586796e-299])
+@example([5e-324])
 def test_a_scale_has_rising_edges_and_keeps_the_order(values: list[float]) -> None:
     column = np.array(values, dtype=np.float64)
     scale = data.scale_of(column)

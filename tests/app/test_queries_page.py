@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from app.pages import queries_new as new
@@ -90,6 +90,7 @@ TEXTS = st.text(st.characters(exclude_categories=("Cs",)), max_size=40)
 
 
 @given(TEXTS, TEXTS, st.integers(1, 1_000), TEXTS)
+@example("", "\x00\r", 1, "\x7f")
 def test_what_is_typed_into_fields_is_what_the_file_says(
     name: str, sql: str, nodes: int, memory: str
 ) -> None:

@@ -22,6 +22,7 @@ from db.maintenance import about, checkpoint
 from db.open import Store, open_store
 from tests.bench.data import BENCH_DIR, ROOT
 from tests.bench.report import machine
+from tests.bench.store_api import console_over, gets
 from tests.bench.store_fill import DEMO, END_S, FULL, HOUR_S, QUERY, Scale, World, fill, tidied
 
 WRITE_MS_MOST = 15.0
@@ -66,6 +67,7 @@ class Measured:
     checkpoint: Times
     tidy: Times
     reads: tuple[Times, ...]
+    api: tuple[Times, ...] = ()
 
     @property
     def bytes(self) -> int:
@@ -74,7 +76,7 @@ class Measured:
     @property
     def whole(self) -> bool:
         """Every read found something."""
-        return all(read.got for read in self.reads)
+        return all(read.got for read in (*self.reads, *self.api))
 
 
 def measure(scale: Scale, folder: Path, tell: Callable[[str], None]) -> Measured:
@@ -97,7 +99,20 @@ def measure(scale: Scale, folder: Path, tell: Callable[[str], None]) -> Measured
         _reads(store, scale),
     )
     store.close()
-    return done
+    return replace(done, api=_api(folder, scale))
+
+
+def _api(folder: Path, scale: Scale) -> tuple[Times, ...]:
+    """The same over the API, one request at a time; `got` is bytes."""
+    console = console_over(folder, scale)
+    try:
+        every = gets(console, scale).items()
+        return tuple(
+            Times.of(name, [lambda n=n, get=get: get(n) for n in range(READS)])  # type: ignore[misc]
+            for name, get in every
+        )
+    finally:
+        console.store.close()
 
 
 def _writes(store: Store, world: World) -> tuple[Times, int]:
@@ -201,6 +216,10 @@ def bars(some: Sequence[Measured]) -> list[tuple[str, str, str, bool]]:
         name, most = one.scale.name, BYTES_MOST[one.scale.name]
         slowest = max(one.reads, key=lambda read: read.p95_ms)
         size = f"{one.bytes / 1e6:,.0f} MB"
+        reads = [
+            read for read in one.api if "/export/" not in read.name
+        ]  # files to keep, not to look at
+        api = max(reads, key=lambda read: read.p95_ms)
         rows += [
             (
                 f"{name}: {one.scale.hours // 24} days",
@@ -220,6 +239,12 @@ def bars(some: Sequence[Measured]) -> list[tuple[str, str, str, bool]]:
                 f"< {READ_MS_MOST:g} ms",
                 slowest.p95_ms < READ_MS_MOST,
             ),
+            (
+                f"{name}: slowest read of the API, p95 ({api.name})",
+                f"{api.p95_ms:.0f} ms",
+                f"< {READ_MS_MOST:g} ms",
+                api.p95_ms < READ_MS_MOST,
+            ),
         ]
     return rows
 
@@ -235,7 +260,8 @@ def page(some: Sequence[Measured], about_it: dict[str, Any]) -> str:
         "",
         f"Written by `make bench-store`; {about_it['cores']} cores, {about_it['memory_gib']} GiB, SQLite "
         f"{about_it['sqlite']}, commit {about_it['commit']}. A sample a second; every figure of every group "
-        "and node differs from tick to tick. Reads are done one by one, the files being in the page cache.",
+        "and node differs from tick to tick. Reads are done one by one, the files being in the page cache. "
+        "The API is asked in its own process, without a network; its bar leaves out CSV exports.",
         "",
         "## Bars",
         "",
@@ -260,6 +286,14 @@ def page(some: Sequence[Measured], about_it: dict[str, Any]) -> str:
                 [
                     [t.name, f"{t.p50_ms:.1f}", f"{t.p95_ms:.1f}", f"{t.most_ms:.1f}", f"{t.got:,}"]
                     for t in every
+                ],
+            ),
+            "",
+            *_table(
+                ["API", "p50 ms", "p95 ms", "most ms", "bytes"],
+                [
+                    [t.name, f"{t.p50_ms:.1f}", f"{t.p95_ms:.1f}", f"{t.most_ms:.1f}", f"{t.got:,}"]
+                    for t in one.api
                 ],
             ),
         ]

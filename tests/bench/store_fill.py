@@ -12,8 +12,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from control.actions import Action, to_json
 from control.ledger import ActionRow, Command, Evaluation
 from control.people import AuditLine, Source
+from control.plans import Move, Part, step_to_json
 from control.samples import NODE_FIGURES, QUERY_FIGURES, GroupChange, Sample
 from control.snapshot import ClusterSnapshot, Groups, Nodes, Operator
 from db.maintenance import checkpoint
@@ -36,6 +38,7 @@ class Scale:
     raw_hours: int
     actions: int
     audit: int
+    end_s: float = END_S  # of what is recorded
 
 
 FULL = Scale("full", 100, 10_000, 168, 24, 5_000, 50_000)
@@ -54,7 +57,7 @@ class World:
         self.level = np.ones(scale.nodes)
 
     def snapshot(self, time_s: float) -> ClusterSnapshot:
-        begun_s = END_S - self.scale.hours * HOUR_S
+        begun_s = self.scale.end_s - self.scale.hours * HOUR_S
         random, weight, groups = self.random, self.weight, self.scale.groups
         rate = 50_000 * self.scale.nodes * weight * random.lognormal(0, 0.1, groups)
         rows = (rate * (time_s - begun_s + 1000)).astype(np.int64)
@@ -94,11 +97,11 @@ class World:
 
 
 def fill(store: Store, scale: Scale, tell: Callable[[str], None]) -> World:
-    """All of it, tidied as at END_S."""
+    """All of it, tidied as at its end."""
     world = World(scale)
     _ledger(store, scale)
     for hour in range(scale.hours):
-        start_s = END_S - (scale.hours - hour) * HOUR_S
+        start_s = scale.end_s - (scale.hours - hour) * HOUR_S
         every_s = 1 if hour >= scale.hours - scale.raw_hours else 60
         for minute in range(60):
             _minute(store, world, start_s + 60 * minute, every_s)
@@ -140,21 +143,24 @@ def _ledger(store: Store, scale: Scale) -> None:
     for start in range(0, scale.audit, 1000):
         with store.together():
             for number in range(start, min(start + 1000, scale.audit)):
-                now_s = END_S - (scale.audit - number) * step_s
+                now_s = scale.end_s - (scale.audit - number) * step_s
                 who = f"user{number % 7}"
                 line = AuditLine(now_s, who, Source.API, "127.0.0.1", "apply", QUERY, "accepted")
                 store.audit.add(line)
                 if number % every == 0:
-                    _action(store, number, now_s, who)
+                    _action(store, scale, number, now_s, who)
 
 
-def _action(store: Store, number: int, now_s: float, who: str) -> None:
+def _action(store: Store, scale: Scale, number: int, now_s: float, who: str) -> None:
     id = f"{number:08d}"
-    parts = [["join", list(range(number % 100, number % 100 + 40))]]
-    body = {"do": "move", "source": 0, "target": 1, "bytes": 45_000_000, "parts": parts}
-    command = Command(id, "apply", QUERY, body, who, Source.API, "", now_s, now_s + 60)
+    part = Part("join", tuple(range(number % 100, number % 100 + 40)))
+    step = Move((part,), number % scale.nodes, (number + 1) % scale.nodes, 45_000_000)
+    command = Command(
+        id, "apply", QUERY, step_to_json(step), who, Source.API, "", now_s, now_s + 60
+    )
     store.commands.add(command)
     store.commands.end(id, "done", {"text": "", "actions": [id], "refusals": []}, now_s + 5)
+    body = to_json(_moved(id, step, now_s))
     row = ActionRow(id, QUERY, body, who, "done", now_s, now_s + 5, 45_000_000, command=id)
     told = {"bytes": 45_000_000.0, "pause_s": 0.2}
     store.actions.keep([replace(row, predicted=told, actual=told)])
@@ -162,3 +168,11 @@ def _action(store: Store, number: int, now_s: float, who: str) -> None:
     store.rules.evaluated(
         Evaluation(f"rule{number // 10 % 5}", QUERY, now_s, now_s, 3, "nothing", said)
     )
+
+
+def _moved(id: str, step: Move, now_s: float) -> Action:
+    """With its eight steps behind it."""
+    action = Action.propose(id, QUERY, step).accept(now_s)
+    while action.following is not None:
+        action = action.begin(now_s).end(now_s + 5, step.bytes)
+    return action.finish(now_s + 5)

@@ -9,13 +9,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page
+from playwright.sync_api import Browser, BrowserContext, Page, expect
 
 from tests.app.made import PASSWORD
 from tests.browser.stage import Stage
 
 CHROMIUM = os.environ.get("SPILLWAY_CHROMIUM") or shutil.which("chromium") or ""
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
+
+
+def pytest_configure() -> None:
+    """Machines that build have two cores, and others on them: what is waited for comes late, not never."""
+    expect.set_options(timeout=20_000)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

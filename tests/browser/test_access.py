@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import expect
 
 from app.pages.all import pages
 from tests.browser.conftest import Visit
@@ -16,7 +17,8 @@ SERIOUS = ("serious", "critical")
 def test_axe_finds_nothing_serious(visit: Visit, path: str, theme: str) -> None:
     page, _ = visit(path, user="ada", theme=theme)
     page.wait_for_selector("#content > *")
-    page.wait_for_timeout(2_500)  # until what is polled is there
+    expect(page.locator("#live")).to_contain_text("Live")
+    page.wait_for_load_state("networkidle")  # what is polled is there, between two polls
     found = Axe().run(page).response["violations"]
     serious = [
         f"{one['id']}: {one['help']}: {node['html'][:400]}"

@@ -6,10 +6,12 @@ import re
 
 from playwright.sync_api import Page, expect
 
+from control.handling.plans import HOLD
 from control.ledger import Evaluation
 from control.rules import shipped_rules
 from tests.browser.conftest import Visit
 from tests.browser.stage import QUERY, Stage
+from tests.up import until
 
 GOOD = 'name = "mine"\nmode = "propose"\nevery = "30s"\n\n[policy]\nname = "relocate"\nratio = {ratio}\n'
 
@@ -115,10 +117,14 @@ def test_a_backtest_is_run_and_drawn(visit: Visit) -> None:
     watch.nothing()
 
 
-def test_a_hold_is_said_and_ended(visit: Visit) -> None:
+def test_a_hold_is_said_renewed_and_ended(visit: Visit, stage: Stage) -> None:
     page, watch = visit("/rules")
     page.click("#hold")
     expect(page.locator("#rules-hold")).to_contain_text("Automation is on hold by olga")
+    until_s = stage.store.kept.get(HOLD)["until_s"]
+    stage.tick(60.0)
+    page.get_by_role("button", name="Two hours more").click()
+    until(lambda: stage.store.kept.get(HOLD)["until_s"] >= until_s + 60, 20, "a later end")
     page.get_by_role("button", name="Let rules act").click()
     expect(page.locator("#rules-hold .ru-hold")).to_have_count(0)
     watch.nothing()

@@ -7,6 +7,7 @@ import re
 import pytest
 from playwright.sync_api import expect
 
+from app.pages.all import pages
 from tests.browser.conftest import Visit
 from tests.browser.stage import Stage
 from tests.browser.test_overview import LONG_MS, ready
@@ -217,3 +218,15 @@ def test_names_from_outside_are_only_text(visit: Visit, stage: Stage) -> None:
         watch.nothing()
     finally:
         stage.store.alerts.ended("lag_growing", evil, stage.clock())
+
+
+def test_no_page_is_wider_than_a_phone(visit: Visit) -> None:
+    page, watch = visit("/overview", "ada", width=390, height=844)
+    wide = {}
+    for one in pages():
+        page.goto(watch.url + one.href)
+        page.wait_for_selector("#content > *")
+        expect(page.locator("#live")).to_contain_text("Live")
+        wide[one.href] = page.evaluate("document.documentElement.scrollWidth")
+    assert max(wide.values()) <= 390, wide
+    watch.nothing()

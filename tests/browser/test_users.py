@@ -6,7 +6,8 @@ from playwright.sync_api import Page, expect
 
 from app.tokens import PREFIX
 from control.people import Role
-from tests.browser.conftest import Visit
+from tests.app.made import PASSWORD
+from tests.browser.conftest import Visit, sign_in
 from tests.browser.stage import Stage
 
 
@@ -75,3 +76,32 @@ def test_a_token_is_shown_once_and_revoked(visit: Visit, stage: Stage) -> None:
     expect(page.locator("#users-tokens")).to_contain_text("revoked")
     assert token not in page.content()
     watch.nothing()
+
+
+def test_everybody_changes_their_own_password(visit: Visit, stage: Stage) -> None:
+    """And is signed out with it; afterwards the old one is back, for the other tests."""
+    page, watch = visit("/users", "vic")
+    said, change = page.locator("#users-own-said"), page.locator("#users-own-change")
+    page.fill("#users-own-now", "not my password")
+    page.fill("#users-own-new", "another one 2")
+    page.fill("#users-own-again", "another one 2")
+    change.click()
+    expect(said).to_contain_text("Your password until now is not that.")
+    expect(page.locator("#users-own-new")).to_have_value("another one 2")
+    page.fill("#users-own-now", PASSWORD)
+    page.fill("#users-own-again", "another one 3")
+    change.click()
+    expect(said).to_contain_text("The two new passwords differ.")
+    before = stage.store.users.find("vic").password_hash
+    page.fill("#users-own-now", PASSWORD)
+    page.fill("#users-own-again", "another one 2")
+    change.click()
+    expect(said).to_contain_text("you are signed out everywhere")
+    expect(page.locator("#banner")).to_contain_text("You are signed out")
+    assert stage.store.users.find("vic").password_hash != before
+    line = next(one for one in stage.store.audit.page() if one.outcome == "refused")
+    assert (line.user, line.what) == ("vic", "password")
+    sign_in(page, stage.url, "/users", "vic", "another one 2")
+    expect(page.locator("#user-name")).to_have_text("vic")
+    stage.store.users.set_password("vic", before)
+    watch.nothing("401")

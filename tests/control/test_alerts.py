@@ -130,9 +130,11 @@ def test_a_rule_that_cannot_be_read_is_an_alert_at_once() -> None:
     assert found == Condition("rule_blocked", "r", "it broke")
 
 
-def test_an_engine_never_heard_of_is_stale() -> None:
-    (found,) = conditions(View(NOW))
-    assert found.subject == "engine"
+def test_an_engine_never_heard_of_is_stale_once_it_had_time_to_start() -> None:
+    control = Heartbeat("control", 1, NOW - 31, NOW, "running", {})
+    (found,) = conditions(View(NOW, beats=[control]))
+    assert (found.kind, found.subject, found.text) == ("process_stale", "engine", "never heard of")
+    assert not conditions(View(NOW, beats=[replace(control, started_s=NOW - 29)]))
 
 
 def test_many_nodes_are_one_alert() -> None:

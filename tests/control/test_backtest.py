@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -195,6 +196,24 @@ def test_replaying_the_rule_that_really_ran_finds_its_actions(stage: Stage) -> N
     assert found["actions"] >= 8
     assert found["share"] >= 0.9, found
     assert found["extra"] <= 0.25 * found["actions"], found
+
+
+def test_hot_groups_that_change_within_minutes_are_met_where_the_rule_met_them(
+    tmp_path: Path,
+) -> None:
+    """A picture a minute is not enough for that: what a rule acts on is recorded too."""
+    work = replace(drift(7, 64), period_s=180.0)
+    stage = Stage(tmp_path, work, np.arange(64) % 4, np.full(4, 200 * MB))
+    text = even("best_gain").replace("span_s = 30\nratio = 0.8\n", "")
+    stage.rule(text)
+    stage.seconds(1800, every=5)
+    shots = list(recorded(stage.store, QUERY, START_S, stage.now_s + 1))
+    rows = stage.store.actions.since(0.0)
+    found = replay_agreement(rule_from(text), shots, rows, Setting(anchor_s=START_S))
+    stage.store.close()
+    assert found["actions"] >= 10
+    assert found["share"] >= 0.9, found
+    assert len(shots) > 31
 
 
 def test_another_rule_is_not_found(stage: Stage) -> None:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from dataclasses import fields, replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,6 +19,8 @@ from control.limits import OPEN
 from control.policies.registry import KINDS, policy_from
 from control.snapshot import NEVER_S, ClusterSnapshot, Groups, History, Nodes
 from tests.control.made import cluster, snapshots
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 def assert_same(found: ClusterSnapshot, given: ClusterSnapshot) -> None:
@@ -109,3 +114,17 @@ def test_columns_are_as_narrow_as_their_values() -> None:
     assert codec._narrow(np.array([0.1]), single=False).dtype == np.float64
     assert codec._narrow(np.array([1e300]), single=True).dtype == np.float64
     assert len(pack(cluster([[1] * 10_000]))) < 30_000
+
+
+def test_reading_does_not_load_pandas(tmp_path: Path) -> None:
+    """Arrow would, to hand over columns: 45 MB in every console, and a slow first page."""
+    (tmp_path / "packed").write_bytes(pack(cluster([[1, 2, 3]])))
+    text = (
+        "import sys, pathlib; from control.codec import unpack, unpack_columns;"
+        f"body = pathlib.Path({str(tmp_path / 'packed')!r}).read_bytes();"
+        "assert len(unpack(body).groups.owner) == 3;"
+        "assert len(unpack_columns(body, ['owner'])[1]['owner']) == 3;"
+        "sys.exit('pandas' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", text], cwd=ROOT, check=False, timeout=60)
+    assert done.returncode == 0

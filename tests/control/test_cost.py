@@ -251,6 +251,22 @@ def test_a_window_full_of_state_does_not_grow() -> None:
     assert look(still, Coefficients(), Horizon(), RULE).nothing.row_s.sum() == 0
 
 
+@pytest.mark.parametrize("share", [0.3, 0.5, 0.8])
+def test_a_window_that_does_not_fit_is_full_on_the_way(share: float) -> None:
+    """State grows as it comes until the window is over: not slower the nearer it is to its end."""
+    beta, window, limit = 1e5, 90.0, 0.8 * 9e6
+    now = share * 0.8 * 9e6
+    filling = cluster(
+        [[now / 10] * 10],
+        budget=int(limit),
+        bytes_per_s=beta / 10,
+        rows_out_per_s=1.0,
+        operators=(Operator("join", 3, 10, window),),
+    )
+    found = look(filling, Coefficients(), Horizon(), RULE).nothing.full_s[0]
+    assert found == pytest.approx((limit - now) / beta, rel=0.01)
+
+
 def test_prices() -> None:
     nodes = Nodes.of([1, 1], [0, 0], busy=[0.5, 1.0], rows_out_per_s=[100, 100])
     assert cpu_price(nodes, Coefficients()).tolist() == pytest.approx([20, 200])

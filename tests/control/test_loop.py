@@ -16,7 +16,7 @@ from control.ledger import ActionRow, CommandState, Evaluation, ProposalState, U
 from control.limits import Limits
 from control.loop import Loop, explained
 from control.people import Actor, Role, Source, User
-from control.plans import Plan
+from control.plans import Plan, plan_from_json
 from control.policies.registry import KINDS
 from control.simulate.workloads import Workload, drifting
 from tests.control.stage import QUERY, START_S, Stage
@@ -111,6 +111,22 @@ def test_a_dismissed_proposal_is_not_made_again_at_once(stage: Stage) -> None:
         stage.second(tell=stage.now_s % 5 == 0)
     stage.seconds(20)
     assert len(stage.store.proposals.page()) == 2
+
+
+def test_a_proposal_that_is_overtaken_makes_room_for_another(stage: Stage) -> None:
+    """Somebody has spilled its groups: nobody could apply it any more, and the rule need not wait until it lapses."""
+    stage.rule(text("propose"))
+    stage.seconds(16)
+    (proposal,) = stage.store.proposals.page()
+    (step,) = plan_from_json(proposal.plan).steps
+    stage.world.spill(stage.world.rows_of(step))  # type: ignore[arg-type]
+    stage.seconds(40)
+    old = stage.store.proposals.find(proposal.id)
+    assert old is not None and old.state is ProposalState.STALE
+    assert "was in memory, is on disk" in old.note
+    assert "open_proposal" not in [
+        b["why"] for b in evaluations(stage)[-1].said.get("blockers", [])
+    ]
 
 
 def test_proposals_expire(stage: Stage) -> None:

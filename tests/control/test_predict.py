@@ -137,10 +137,12 @@ def test_a_budget_set_to_what_it_is_changes_nothing(snapshot: ClusterSnapshot) -
     assert told["nodes"][0]["before"] == told["nodes"][0]["after"]
 
 
-def test_a_migration_is_told_though_not_priced_yet() -> None:
+def test_a_migration_costs_what_is_sorted_anew_and_a_wait() -> None:
     told = preview(plan(Migrate("((a c) b)", "moving", 10)), example(), EXAMPLE)
     assert told["steps"][0]["do"] == "migrate" and told["steps"][0]["nodes"] == []
-    assert told["whole"]["gain_row_s"] == pytest.approx(0, abs=1e-6)
+    waits = 80e3 * (2 * EXAMPLE.tick_s) ** 2 / 2  # all results, for two ticks
+    assert told["whole"]["gain_row_s"] == pytest.approx(-waits, rel=1e-3)
+    assert told["whole"]["pause_s"] == 2 * EXAMPLE.tick_s
 
 
 def test_less_budget_loses_and_more_gains() -> None:

@@ -14,7 +14,7 @@ from apscheduler.schedulers.background import BackgroundScheduler
 
 from control import service
 from control.samples import Heartbeat
-from control.service import BEAT, Service, room, serve, waken
+from control.service import BEAT, Service, serve, waken
 from tests.control.stage import Stage
 from tests.control.test_loop import MB, calm, text
 
@@ -145,10 +145,3 @@ def test_a_beat_that_lies_far_ahead_is_brought_to_now() -> None:
         assert not waken(scheduler, 5.0)
     finally:
         scheduler.shutdown()
-
-
-def test_room_is_of_folders_that_are_there(tmp_path: Path) -> None:
-    found = room((str(tmp_path), str(tmp_path / "nowhere")))
-    assert list(found) == [str(tmp_path)]
-    free, whole = found[str(tmp_path)]
-    assert 0 < free <= whole

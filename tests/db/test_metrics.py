@@ -201,6 +201,19 @@ def test_a_picture_for_each_minute(store: Store) -> None:
     assert len(store.metrics.snapshots("q", 0, 1e12, most=3)) == 3
 
 
+def test_what_a_rule_acted_on_is_kept_besides(store: Store) -> None:
+    store.metrics.write([sample(S)])
+    for at in (0, 7, 7.5, 62):
+        store.metrics.keep(sample(S + at))
+    store.metrics.write([sample(S + 61)])
+    assert [one.time_s for one in store.metrics.snapshots("q", 0, 1e12)] == [
+        S,
+        S + 7,
+        S + 61,
+        S + 62,
+    ]
+
+
 def history(store: Store, group: int, operator: str = "join") -> dict[float, dict[str, float]]:
     found = store.metrics.group_history("q", operator, group, S + 60, S + 4 * 3600)
     assert set(found.values) == set(GROUP_FIGURES)

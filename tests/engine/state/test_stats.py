@@ -30,7 +30,16 @@ def test_rates_settle_at_the_true_rate(tick_s: float) -> None:
     for number in range(int(12 * HALF_LIFE_S / tick_s)):
         now += tick_s
         stats.add(delta((per_s * tick_s).astype(int).tolist()), version=number, time_s=now)
-    assert stats.in_rate == pytest.approx(per_s, rel=0.01)
+    assert stats.rows_in_per_s == pytest.approx(per_s, rel=0.01)
+
+
+@pytest.mark.parametrize("ticks", [2, 5, 30])
+def test_rates_are_right_from_the_second_tick_on(ticks: int) -> None:
+    """Long before a half-life is over: what fills is told in time."""
+    stats = GroupStats(GROUPS)
+    for number in range(ticks):
+        stats.add(delta([100, 7, 0, 0]), version=number, time_s=1000.0 + number)
+    assert stats.rows_in_per_s == pytest.approx([100, 7, 0, 0], rel=1e-6)
 
 
 def test_rates_halve_in_a_half_life_and_follow_drift() -> None:
@@ -38,19 +47,19 @@ def test_rates_halve_in_a_half_life_and_follow_drift() -> None:
     for number in range(1200):
         stats.add(delta([100, 0, 0, 0]), version=number, time_s=now)
         now += 1
-    before = stats.in_rate[0]
+    before = stats.rows_in_per_s[0]
     for number in range(60):
         stats.add(delta([0, 100, 0, 0]), version=number, time_s=now)
         now += 1
-    assert stats.in_rate[0] == pytest.approx(before / 2, rel=0.02)
-    assert stats.in_rate[1] == pytest.approx(50, rel=0.02)
+    assert stats.rows_in_per_s[0] == pytest.approx(before / 2, rel=0.02)
+    assert stats.rows_in_per_s[1] == pytest.approx(50, rel=0.02)
 
 
 def test_a_clock_that_goes_back_does_no_harm() -> None:
     stats = GroupStats(GROUPS)
     for number, now in enumerate([1000.0, 1001.0, 400.0, 1002.0]):
         stats.add(delta([10, 0, 0, 0]), version=number, time_s=now)
-    assert np.isfinite(stats.in_rate).all() and 0 < stats.in_rate[0] < 10
+    assert np.isfinite(stats.rows_in_per_s).all() and 0 < stats.rows_in_per_s[0] < 20
     assert stats.time_s == 1002.0
 
 

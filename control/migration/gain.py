@@ -1,0 +1,336 @@
+"""What a migration is worth in row·s against nothing, by either strategy, and which one to take.
+
+Gain = benefit − cost over the horizon. Benefit, once the new plan stands: shorter ticks (1.5 · ρ · τ, less work), and
+what nodes no longer spill, as their state is smaller. Cost of moving state: ρ s² / 2 + π · CPU beside the ticks. Of the
+parallel track: longer ticks as long as it lasts. Of both: memory for what is there twice. A node's work is what is
+known of it (how busy it was, or work_s_per_row), and at least its joins; groups shrink and grow alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from math import exp, inf, isfinite
+
+import numpy as np
+
+from control.cost.draws import DRAWS, Compared, Confidence, Spread, compare, confidence_of
+from control.cost.outlook import Outlook
+from control.cost.price import load, tick_s, work_by_node
+from control.cost.roll import Picture, roll
+from control.migration.lengths import scaled
+from control.migration.model import Model, TreeLoad
+from control.migration.strategies import Change, Estimate, Pace, Strategy, moving, parallel
+from control.migration.trees import Tree
+from control.snapshot import NO_LIMIT, Doubles
+
+STRATA = (-1.53, -0.89, -0.49, -0.16, 0.16, 0.49, 0.89, 1.53)  # middles of eighths of a normal one
+SLICES_DRAWN_MAX = 20_000  # draws × slices of one comparison
+DRAWS_MIN = 5
+RANGE = 64.0  # how much longer or shorter windows the crossover is looked for at
+BOTH: tuple[Strategy, ...] = ("moving", "parallel")
+ESTIMATES: dict[Strategy, Callable[[Change, Pace], Estimate]] = {
+    "moving": moving,
+    "parallel": parallel,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """One strategy priced. gain = nothing − (cost + after)."""
+
+    estimate: Estimate
+    cost_row_s: float
+    gain_row_s: float
+    nothing_row_s: float
+    sure: Confidence
+    hindrance: str = ""
+
+    @property
+    def strategy(self) -> Strategy:
+        return self.estimate.strategy
+
+    @property
+    def possible(self) -> bool:
+        return not self.hindrance
+
+    @property
+    def after_row_s(self) -> float:
+        return self.nothing_row_s - self.cost_row_s - self.gain_row_s
+
+    @property
+    def pays(self) -> bool:
+        """Worth doing without a person: likely, and twice what it costs."""
+        worth = self.gain_row_s > 0 and self.gain_row_s >= 2 * self.cost_row_s
+        return self.possible and worth and self.sure.chance >= 0.8
+
+
+@dataclass(frozen=True)
+class Advice:
+    """Both strategies for one change, the better one first (None: neither can be), and why in words.
+    `crossover`: at windows so many times today's they cost the same; 0 or infinite: never."""
+
+    change: Change
+    offers: tuple[Offer, ...]
+    chosen: Offer | None
+    crossover: float
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Parts:
+    """The terms of one strategy: direct cost, load while it lasts and what is saved a second after it."""
+
+    estimate: Estimate
+    stall_row_s: float
+    cpu_row_s: float
+    load_row_s: float
+    saved_row_s: float  # of load, until the horizon
+    stands: float  # share of the horizon that the new plan stands
+
+    @property
+    def cost_row_s(self) -> float:
+        return self.stall_row_s + self.cpu_row_s + self.load_row_s
+
+
+class _Pricing:
+    """One change on one cluster."""
+
+    def __init__(self, outlook: Outlook, pace: Pace, change: Change) -> None:
+        self.outlook, self.pace, self.change = outlook, pace, change
+        nodes, numbers = outlook.snapshot.nodes, outlook.numbers
+        self.alive = np.flatnonzero(nodes.alive)
+        self.work = work_by_node(nodes, numbers)
+        # Whatever nodes say, they do the joins of the tree that runs.
+        joins_s = self._cpu(change.old, 1.0) * numbers.tick_s / max(len(self.alive), 1)
+        self.work[self.alive] = np.maximum(self.work[self.alive], joins_s)
+        self.rho = outlook.rows_out_per_s
+        self.cpu_price = float(outlook.price[self.alive].mean()) if len(self.alive) else 0.0
+
+    def late(self, cpu_more: float, seconds: float) -> float:
+        """Row·s of waiting for ticks with so much more work a second, and of falling behind where that is more
+        than there is time for."""
+        numbers, work = self.outlook.numbers, self.work.copy()
+        if not len(self.alive) or seconds <= 0:
+            return 0.0
+        work[self.alive] += cpu_more * numbers.tick_s / len(self.alive)
+        length = tick_s(np.maximum(work, 0.0), numbers.cores, 0.0)
+        over = max(0.0, 1 - numbers.tick_s / length) if length > 0 else 0.0
+        return load(self.rho, seconds, length) + self.rho * over * seconds**2 / 2
+
+    def parts(self, strategy: Strategy, doubt: float = 0.0) -> _Parts:
+        """`doubt`: ln of how many times more rows the new tree makes in between than is thought."""
+        change = self.change
+        estimate = ESTIMATES[strategy](change, self.pace)
+        horizon, factor = self.outlook.horizon.seconds, exp(doubt)
+        lasts = min(estimate.length_s, horizon)
+        more = self._cpu(change.new, factor) - self._cpu(change.old, 1.0)
+        during = estimate.cpu_s / estimate.length_s if isfinite(estimate.cpu_s) else 0.0
+        within = strategy == "parallel"
+        saved = self.late(0.0, horizon - lasts) - self.late(more, horizon - lasts)
+        return _Parts(
+            estimate,
+            self.rho * estimate.stall_s**2 / 2,
+            0.0 if within else self.cpu_price * estimate.cpu_s * factor,
+            self.late(during * factor, lasts) - self.late(0.0, lasts) if within else 0.0,
+            saved,
+            1 - lasts / horizon,
+        )
+
+    def _cpu(self, told: TreeLoad, factor: float) -> float:
+        """CPU a second, with `factor` times the rows in between: each is made once, probed once and kept."""
+        join_s, insert_s = self.pace.join_s, self.pace.insert_s
+        more = (factor - 1) * told.between_per_s * (2 * join_s + insert_s)
+        return told.cpu(join_s, insert_s) + more
+
+    def shares(self) -> Doubles:
+        """How state is spread over nodes."""
+        memory = self.outlook.snapshot.nodes.memory_bytes.astype(np.float64)
+        total = memory.sum()
+        return memory / total if total > 0 else np.full(len(memory), 1 / max(len(memory), 1))
+
+    def picture(self, factor: float = 1.0, extra_bytes: float = 0.0) -> Picture:
+        """All nodes with state of so many times the bytes, growing so many times as fast, and something beside it."""
+        outlook = self.outlook
+        slices = outlook.slices
+        made = outlook.picture(
+            replace(
+                slices,
+                bytes=slices.bytes * factor,
+                bytes_per_s=slices.bytes_per_s * factor,
+                net_bytes_per_s=slices.net_bytes_per_s * factor,
+            ),
+            list(range(len(outlook.snapshot.nodes))),
+            [0.0] * len(outlook.snapshot.nodes),
+        )
+        limit = np.where(outlook.snapshot.nodes.alive, made.limit_bytes, np.inf)
+        other = made.other_bytes + extra_bytes * self.shares()
+        return replace(made, limit_bytes=limit, other_bytes=other)
+
+    def rolled(self, picture: Picture) -> float:
+        outlook = self.outlook
+        return float(roll(picture, outlook.numbers, outlook.horizon, outlook.rule).row_s.sum())
+
+    def hindrance(self, estimate: Estimate) -> str:
+        if estimate.hindrance:
+            return estimate.hindrance
+        nodes = self.outlook.snapshot.nodes
+        needs = estimate.extra_bytes * self.shares()
+        limited = nodes.alive & (nodes.budget_bytes < NO_LIMIT)
+        short = np.where(limited, needs - nodes.free_bytes, -np.inf)
+        node = int(short.argmax()) if len(short) else 0
+        if not len(short) or short[node] <= 0:
+            return ""
+        free = max(0, int(nodes.free_bytes[node]))
+        return f"node {node} needs {mb(needs[node])} more and has {mb(free)} free"
+
+
+def grown(change: Change, doubt: float = 0.0) -> float:
+    """Bytes of state after the change as a multiple of those before."""
+    before, new = change.old.state_bytes, change.new
+    wide = sum(
+        size
+        for one in new.operators
+        for mask, size in zip(one.parts, one.state_bytes, strict=True)
+        if mask & (mask - 1)
+    )
+    return (new.state_bytes + (exp(doubt) - 1) * wide) / before if before > 0 else 1.0
+
+
+def offer(outlook: Outlook, change: Change, strategy: Strategy, pace: Pace, seed: int = 0) -> Offer:
+    """One strategy's figures, with how sure the gain is."""
+    pricing = _Pricing(outlook, pace, change)
+    parts = pricing.parts(strategy)
+    nothing = pricing.rolled(pricing.picture())
+    after = pricing.rolled(pricing.picture(grown(change)))
+    twice = pricing.rolled(pricing.picture(1.0, parts.estimate.extra_bytes))
+    crowded = (1 - parts.stands) * (twice - nothing)
+    cost = parts.cost_row_s + crowded
+    gain = parts.saved_row_s + parts.stands * (nothing - after) - cost
+    horizon = outlook.horizon.seconds
+    drawn = _draws(pricing, strategy, crowded, seed)
+    return Offer(
+        parts.estimate,
+        cost,
+        gain,
+        nothing + pricing.late(0.0, horizon),
+        confidence_of(drawn),
+        pricing.hindrance(parts.estimate),
+    )
+
+
+def _draws(pricing: _Pricing, strategy: Strategy, crowded: float, seed: int) -> Doubles:
+    """The gain under draws of rates, prices, pauses and of what is not known of the new tree's selectivities. What
+    nodes spill is drawn for the tree as it is thought to be, and shifted by what a doubt changes."""
+    outlook, change, spread = pricing.outlook, pricing.change, Spread()
+    most = SLICES_DRAWN_MAX // max(len(outlook.slices), 1)
+    each = max(DRAWS_MIN, min(DRAWS, most) // len(STRATA))
+    expected = pricing.picture(grown(change))
+    real = np.arange(len(outlook.snapshot.nodes))
+    pair = Compared(pricing.picture(), expected, real, 0.0, 0.0)
+    kept = compare(outlook, pair, seed, spread, each * len(STRATA)).reshape(len(STRATA), each)
+    after = pricing.rolled(expected)
+    found = []
+    for number, z in enumerate(STRATA):
+        doubt = z * change.new.spread
+        parts = pricing.parts(strategy, doubt)
+        random = np.random.default_rng((seed, number))
+        rho, cpu, pause = (
+            np.exp(random.normal(0.0, sigma, each))
+            for sigma in (spread.rows_out, spread.cpu, spread.pause)
+        )
+        worse = pricing.rolled(pricing.picture(grown(change, doubt))) - after if doubt else 0.0
+        direct = parts.stall_row_s * pause**2 + (parts.cpu_row_s + parts.load_row_s) * cpu
+        saved = rho * (parts.saved_row_s * cpu - direct - crowded)
+        found.append(parts.stands * (kept[number] - worse) + saved)
+    return np.concatenate(found)
+
+
+def advise(
+    outlook: Outlook,
+    model: Model,
+    old: Tree,
+    new: Tree,
+    pace: Pace,
+    seed: int = 0,
+    able: Sequence[Strategy] = BOTH,
+) -> Advice:
+    """Both strategies for a change of trees, and which to take of those that the engine is able to do."""
+    change = Change.of(model, old, new)
+    priced = [offer(outlook, change, name, pace, seed) for name in BOTH]
+    no = "the engine does not do it yet"
+    offers = tuple(one if one.strategy in able else replace(one, hindrance=no) for one in priced)
+    possible = [one for one in offers if one.possible]
+    chosen = max(possible, key=lambda one: one.gain_row_s, default=None)
+    factor = crossing(outlook, change, pace)
+    return Advice(change, offers, chosen, factor, _why(change, offers, chosen, factor))
+
+
+def crossing(outlook: Outlook, change: Change, pace: Pace) -> float:
+    """How many times as long windows would be where both cost the same, later benefit included; the nearest such
+    point to today's. 0: moving state costs more at all of them; infinite: the parallel track does, or there are no
+    windows. Memory is left out."""
+    old, new = change.old.tree, change.new.tree
+    if not isfinite(change.model.span_s):
+        return inf
+
+    def dearer(factor: float) -> float:
+        there = _Pricing(outlook, pace, Change.of(scaled(change.model, factor), old, new))
+        moved, beside = there.parts("moving"), there.parts("parallel")
+        cost = moved.cost_row_s - moved.saved_row_s
+        return cost - (beside.cost_row_s - beside.saved_row_s)
+
+    points = np.geomspace(1 / RANGE, RANGE, 25).tolist()
+    values = [dearer(point) for point in points]
+    turns = [n for n in range(len(points) - 1) if (values[n] > 0) != (values[n + 1] > 0)]
+    if not turns:
+        return 0.0 if values[len(values) // 2] > 0 else inf
+    at = min(turns, key=lambda n: abs(np.log(points[n] * points[n + 1])))
+    low, high, up = points[at], points[at + 1], values[at] > 0
+    for _ in range(30):
+        middle = (low * high) ** 0.5
+        low, high = (middle, high) if (dearer(middle) > 0) == up else (low, middle)
+    return float((low * high) ** 0.5)
+
+
+def _why(change: Change, offers: tuple[Offer, ...], chosen: Offer | None, factor: float) -> str:
+    """In words, with the figures that decide."""
+    said = [_said(one) for one in offers]
+    if chosen is None:
+        return "; ".join(said) + ": neither can be done"
+    other = next(one for one in offers if one is not chosen)
+    name = {"moving": "moving state", "parallel": "the parallel track"}
+    verdict = f"{name[chosen.strategy]} is better"
+    if other.possible:
+        verdict += f" by {rows_s(chosen.gain_row_s - other.gain_row_s)}"
+    if 0 < factor < inf:
+        span = change.model.span_s
+        verdict += (
+            f"; both cost the same with windows of {factor * span:,.3g} s ({span:,.3g} s now)"
+        )
+    return f"{'; '.join(said)}; {verdict}"
+
+
+def _said(one: Offer) -> str:
+    told = one.estimate
+    if one.hindrance:
+        return f"{one.strategy}: not possible, {one.hindrance}"
+    if told.strategy == "moving":
+        what = f"{told.rows:,.0f} rows computed anew in {told.length_s:,.3g} s, no results for {told.stall_s:,.3g} s"
+    else:
+        what = f"both plans for {told.length_s:,.3g} s, no pause, {mb(told.extra_bytes)} more"
+        if told.behind_s > 0:
+            what += f", {told.behind_s:,.3g} s of it behind"
+    return f"{told.strategy}: {what}, gain {rows_s(one.gain_row_s)}"
+
+
+def mb(size: float) -> str:
+    return f"{size / 1e6:,.1f} MB"
+
+
+def rows_s(value: float) -> str:
+    """Row·s as people read them."""
+    for size, unit in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if abs(value) >= size:
+            return f"{value / size:,.3g} {unit} row·s"
+    return f"{value:,.3g} row·s"

@@ -1,0 +1,198 @@
+"""How many rows a join tree makes and keeps: the exact expectation for windowed equi-joins at steady rates.
+
+Results of inputs S a second: (∏ rates) · rate volume of S · selectivity of S. Rows that one side of an operator keeps:
+(∏ rates) · state volume of S against the other side · selectivity of S. Both follow from rows being Poisson in time and
+keys not depending on time; neither depends on the shape of the tree below, so any trees of the same inputs agree on
+what they have in common. An n-way operator keeps its inputs and makes nothing in between.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from math import exp, prod
+
+import numpy as np
+
+from control.migration.trees import Mask, Tree, below, joins, members, single
+from control.migration.volumes import closed, even, longest, rate_volume, state_volume
+from control.snapshot import Doubles
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """A selectivity in logs, and how sure it is (standard deviation in logs)."""
+
+    log_value: float
+    spread: float = 0.0
+
+    @property
+    def value(self) -> float:
+        return exp(self.log_value)
+
+
+@dataclass(frozen=True)
+class Model:
+    """One query's inputs as the optimiser sees them.
+
+    `classes`: key classes as masks; `class_factor`: ln of how likely one more member of a class agrees with those
+    that agree already; `seen`: sets of inputs whose selectivity was measured itself.
+    """
+
+    names: tuple[str, ...]
+    rates: tuple[float, ...]  # rows a second
+    row_bytes: tuple[float, ...]
+    classes: tuple[Mask, ...]
+    class_factor: tuple[Known, ...]
+    reach: Doubles
+    span_s: (
+        float  # the longest window: how long a row may have to wait for a partner; infinite without
+    )
+    seen: Mapping[Mask, Known] = field(default_factory=dict)
+    _kept: dict[object, float] = field(default_factory=dict, repr=False, compare=False)
+
+    @staticmethod
+    def of(
+        rates: Sequence[float],
+        classes: Sequence[Sequence[int]],
+        selectivity: Sequence[float],
+        window_s: float | None = None,
+        *,
+        names: Sequence[str] = (),
+        row_bytes: Sequence[float] = (),
+        bounds: Sequence[tuple[int, int, float]] = (),
+        ages_s: Sequence[float] = (),
+    ) -> Model:
+        """From plain figures. `window_s` between all inputs, or `bounds`, or neither and `ages_s`."""
+        count = len(rates)
+        every = [(i, j, window_s) for i in range(count) for j in range(count) if i != j]
+        given = bounds if window_s is None else [(i, j, s) for i, j, s in every if s is not None]
+        return Model(
+            tuple(names) or tuple("abcdefgh"[:count]),
+            tuple(rates),
+            tuple(row_bytes) or (24.0,) * count,
+            tuple(sum(1 << n for n in span) for span in classes),
+            tuple(Known(float(np.log(s))) for s in selectivity),
+            closed(count, given, tuple(ages_s) or (np.inf,) * count),
+            longest(count, given),
+        )
+
+    @property
+    def everything(self) -> Mask:
+        return (1 << len(self.rates)) - 1
+
+    @cached_property
+    def alike(self) -> bool:
+        """Whether each input reaches equally far to all others: its state is then the same against any."""
+        return even(self.reach) is not None
+
+    def selectivity(self, mask: Mask) -> Known:
+        """How likely rows of these inputs agree on all keys: as measured, or by what the classes say."""
+        if single(mask):
+            return Known(0.0)
+        if mask in self.seen:
+            return self.seen[mask]
+        total, variance = 0.0, 0.0
+        for span, factor in zip(self.classes, self.class_factor, strict=True):
+            more = max(0, (span & mask).bit_count() - 1)
+            total += more * factor.log_value
+            variance += (more * factor.spread) ** 2
+        return Known(total, variance**0.5)
+
+    def rate(self, mask: Mask) -> float:
+        """Rows a second of these inputs joined (of an input: as they come)."""
+        if mask not in self._kept:
+            some = members(mask)
+            volume = rate_volume(self.reach, some)
+            self._kept[mask] = self._product(mask) * volume
+        return self._kept[mask]
+
+    def state_rows(self, mask: Mask, others: Mask) -> float:
+        """Rows of these inputs that can still meet a row to come of the others."""
+        at = (mask, 0 if self.alike else others)
+        if at not in self._kept:
+            volume = state_volume(self.reach, members(mask), members(others))
+            self._kept[at] = self._product(mask) * volume if volume else 0.0
+        return self._kept[at]
+
+    def width(self, mask: Mask) -> float:
+        """Bytes of a joined row."""
+        return sum(self.row_bytes[n] for n in members(mask))
+
+    def state_bytes(self, mask: Mask, others: Mask) -> float:
+        return self.state_rows(mask, others) * self.width(mask)
+
+    def _product(self, mask: Mask) -> float:
+        return prod(self.rates[n] for n in members(mask)) * self.selectivity(mask).value
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorLoad:
+    """What one operator of a tree takes and makes."""
+
+    parts: tuple[Mask, ...]
+    rows_in_per_s: tuple[float, ...]
+    rows_out_per_s: float
+    state_rows: tuple[float, ...]
+    state_bytes: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TreeLoad:
+    """What a tree takes. `between`: rows a second from one operator to the next; `spread`: how unsure that is,
+    a standard deviation in logs."""
+
+    tree: Tree
+    operators: tuple[OperatorLoad, ...]
+    spread: float
+
+    @property
+    def between_per_s(self) -> float:
+        return sum(one.rows_out_per_s for one in self.operators[:-1])
+
+    @property
+    def rows_in_per_s(self) -> float:
+        """Of all operators: each row is probed and kept once in each."""
+        return sum(sum(one.rows_in_per_s) for one in self.operators)
+
+    @property
+    def rows_out_per_s(self) -> float:
+        return sum(one.rows_out_per_s for one in self.operators)
+
+    @property
+    def state_rows(self) -> float:
+        return sum(sum(one.state_rows) for one in self.operators)
+
+    @property
+    def state_bytes(self) -> float:
+        return sum(sum(one.state_bytes) for one in self.operators)
+
+    def cpu(self, join_s: float, insert_s: float) -> float:
+        """CPU seconds a second, T_j per row probed or made and T_s per row kept."""
+        return join_s * (self.rows_in_per_s + self.rows_out_per_s) + insert_s * self.rows_in_per_s
+
+
+def load_of(model: Model, tree: Tree) -> TreeLoad:
+    """A tree's operators, children before parents."""
+    found = []
+    weighed, total = 0.0, 0.0
+    for parts in joins(tree):
+        masks = tuple(below(part) for part in parts)
+        whole = sum(masks)
+        rest = [whole ^ mask for mask in masks]
+        out = model.rate(whole)
+        pairs = list(zip(masks, rest, strict=True))
+        found.append(
+            OperatorLoad(
+                masks,
+                tuple(model.rate(mask) for mask in masks),
+                out,
+                tuple(model.state_rows(*pair) for pair in pairs),
+                tuple(model.state_bytes(*pair) for pair in pairs),
+            )
+        )
+        if whole != below(tree):
+            weighed += out * model.selectivity(whole).spread
+            total += out
+    return TreeLoad(tree, tuple(found), weighed / total if total > 0 else 0.0)

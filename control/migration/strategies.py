@@ -1,0 +1,151 @@
+"""How long each strategy takes here, over runs sorted by hash, and what it takes: no pairs are tried in vain.
+
+*Moving state*: what matches is named by the new plan; the rest is computed anew beside the ticks, by a few passes, each
+over what came during the one before; what came during the last is done while ticks wait, with the swap. *Parallel
+track*: the new plan starts empty and both run until no result can have an old part: the longest reach of a window
+after the start, not twice that (docs/papers/zhu2004-costs.md).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import isfinite
+from typing import Literal
+
+from control.migration.model import Model, TreeLoad, load_of
+from control.migration.trees import Mask, Matched, Tree, below, joins, key, match, members
+
+Strategy = Literal["moving", "parallel"]
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """What this engine takes and has, in CPU seconds, cores and seconds. Defaults are guesses until measured."""
+
+    join_s: float = 1e-6  # T_j, a row probed or made
+    insert_s: float = 1e-6  # T_s, a row kept
+    recompute_s: float = 2e-6  # κj, a row read or made when state is computed anew
+    sort_s: float = 5e-7  # a row put under another key
+    side_cores: float = 0.2  # what side jobs get beside the ticks, of all nodes
+    cores: float = 2.0  # what ticks get
+    tick_s: float = 0.5
+    swap_s: float = 1.0  # from the last tick of the old plan to the first of the new one
+    passes: int = 3
+    delay_s: float = 0.0  # of watermarks: how much longer rows may be late
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """What one strategy takes. `rows`: read or made anew; `cpu_s` beside the ticks (moving) or within them
+    (parallel); `extra_bytes`: most memory on top of what there is; `hindrance`: why it cannot be, or empty."""
+
+    strategy: Strategy
+    length_s: float
+    stall_s: float
+    rows: float
+    cpu_s: float
+    extra_bytes: float
+    behind_s: float = 0.0  # how far results fall behind in ticks that have both plans to do
+    hindrance: str = ""
+
+
+@dataclass(frozen=True)
+class Change:
+    """From one tree to another: what both take, and what becomes of state."""
+
+    model: Model
+    old: TreeLoad
+    new: TreeLoad
+    matched: Matched
+
+    @staticmethod
+    def of(model: Model, old: Tree, new: Tree) -> Change:
+        found = match(old, new, model.classes)
+        return Change(model, load_of(model, old), load_of(model, new), found)
+
+
+def moving(change: Change, pace: Pace) -> Estimate:
+    """Recompute beside the ticks, catch up, swap."""
+    work, rows = _recompute(change, pace)
+    fresh, _ = _arriving(change, pace)
+    share = fresh / pace.side_cores  # of the side jobs' time, to keep up with what arrives
+    first = work / pace.side_cores
+    passes = pace.passes if share < 1 else 1
+    length = first * sum(share**n for n in range(passes))
+    left = fresh * first * share ** (passes - 1)  # CPU seconds that are left for the swap
+    stall = pace.swap_s + left / pace.cores
+    cpu = work * sum(share**n for n in range(passes)) + left
+    return Estimate("moving", length + stall, stall, rows, cpu, anew_bytes(change))
+
+
+def parallel(change: Change, pace: Pace) -> Estimate:
+    """Both plans in every tick for as long as an old row can be part of a result."""
+    model = change.model
+    reach = model.span_s
+    if not isfinite(reach):
+        why = "without windows old rows never go: the parallel track would not end"
+        return Estimate("parallel", float("inf"), 0.0, 0.0, float("inf"), 0.0, 0.0, why)
+    span = reach + pace.delay_s + pace.tick_s
+    rows, cpu = _filling(change.new, reach, pace)
+    rows += change.new.rows_in_per_s * (span - reach)
+    cpu += change.new.cpu(pace.join_s, pace.insert_s) * (span - reach)
+    both = change.old.cpu(pace.join_s, pace.insert_s) * span + cpu
+    behind = max(0.0, both / pace.cores - span)
+    return Estimate("parallel", span + behind, 0.0, rows, cpu, change.new.state_bytes, behind)
+
+
+def anew_bytes(change: Change) -> float:
+    """Memory of what the new plan does not share with the old one."""
+    needed = {(state.inputs, state.key) for state in change.matched.shared}
+    found = 0.0
+    for operator in change.new.operators:
+        shared = key(change.model.classes, operator.parts)
+        for mask, size in zip(operator.parts, operator.state_bytes, strict=True):
+            found += 0.0 if (mask, shared) in needed else size
+    return found
+
+
+def _unmatched(change: Change) -> Iterator[tuple[Mask, ...]]:
+    """The parts of each result that has to be computed anew."""
+    wanted = {state.inputs for state in change.matched.recomputed}
+    for parts in joins(change.new.tree):
+        masks = tuple(below(part) for part in parts)
+        if sum(masks) in wanted:
+            yield masks
+
+
+def _recompute(change: Change, pace: Pace) -> tuple[float, float]:
+    """CPU seconds and rows of the first pass: both sides read and the result made, children first."""
+    sizes = {
+        mask: rows
+        for operator in change.new.operators
+        for mask, rows in zip(operator.parts, operator.state_rows, strict=True)
+    }
+    rows = sum(sizes[sum(masks)] + sum(sizes[m] for m in masks) for masks in _unmatched(change))
+    sorted_rows = sum(sizes[state.inputs] for state in change.matched.sorted_anew)
+    return pace.recompute_s * rows + pace.sort_s * sorted_rows, rows + sorted_rows
+
+
+def _arriving(change: Change, pace: Pace) -> tuple[float, float]:
+    """The same for what arrives in a second."""
+    model = change.model
+    rows = sum(
+        model.rate(sum(masks)) + sum(model.rate(mask) for mask in masks)
+        for masks in _unmatched(change)
+    )
+    again = sum(model.rate(state.inputs) for state in change.matched.sorted_anew)
+    return pace.recompute_s * rows + pace.sort_s * again, rows + again
+
+
+def _filling(load: TreeLoad, reach: float, pace: Pace) -> tuple[float, float]:
+    """Rows and CPU of a plan that starts empty, until it is full: rows of m inputs come as t^(m−1)."""
+    rows = made = 0.0
+    for operator in load.operators:
+        came = [
+            rate * reach / len(members(mask))
+            for mask, rate in zip(operator.parts, operator.rows_in_per_s, strict=True)
+        ]
+        rows += sum(came)
+        made += operator.rows_out_per_s * reach / len(members(sum(operator.parts)))
+    return rows, pace.join_s * (rows + made) + pace.insert_s * rows

@@ -1,0 +1,257 @@
+"""What both strategies take here, what a change is worth, and which strategy is advised."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import inf, isfinite
+from time import process_time
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from control.cost.coefficients import Coefficients, Horizon, LocalRule
+from control.cost.outlook import Outlook, look
+from control.migration.gain import advise, grown, mb, offer, rows_s
+from control.migration.lengths import scaled
+from control.migration.model import Known, Model
+from control.migration.optimise import best, weights_from
+from control.migration.strategies import Change, Pace, anew_bytes, moving, parallel
+from control.migration.trees import Tree
+from control.snapshot import NO_LIMIT, Operator
+from tests.control.made import MB, cluster
+from tests.control.migration.made import all_trees, models
+
+CHAIN = [[0, 1], [1, 2], [2, 3]]
+OLD: Tree = (((0, 1), 2), 3)
+NEW: Tree = (((2, 3), 1), 0)
+PACE = Pace()
+NUMBERS = Coefficients(cores=2.0)
+
+
+def skewed(window: float = 60.0, rate: float = 1000.0) -> Model:
+    """a ⋈ b makes twenty times what c ⋈ d makes."""
+    return Model.of([rate] * 4, CHAIN, [1e-3, 1e-4, 5e-5], window)
+
+
+def outlook(
+    model: Model,
+    tree: Tree,
+    budget: int = NO_LIMIT,
+    busy: float = 0.7,
+    window: float | None = 60.0,
+) -> Outlook:
+    """Two nodes with the state of a tree."""
+    size = int(Change.of(model, tree, tree).old.state_bytes / 20) + 1
+    taken = cluster(
+        [[size] * 10, [size] * 10],
+        budget=budget,
+        bytes_per_s=size / 60,
+        rows_out_per_s=model.rate(model.everything) / 20,
+        nodes={"rows_out_per_s": [model.rate(model.everything) / 2] * 2, "busy": busy},
+        operators=(Operator("join-1", 2, 20, window),),
+    )
+    return look(taken, NUMBERS, Horizon(), LocalRule())
+
+
+@given(models(5, 3), st.floats(1.01, 4), st.data())
+@settings(deadline=None)
+def test_more_state_and_more_rows_never_take_less(
+    model: Model, more: float, data: st.DataObject
+) -> None:
+    trees = list(all_trees(model.classes, model.everything))
+    old, new = data.draw(st.sampled_from(trees)), data.draw(st.sampled_from(trees))
+    wide = scaled(model, more)
+    fast = replace(model, rates=tuple(r * more for r in model.rates), _kept={})
+    one = Change.of(model, old, new)
+    for other in (Change.of(wide, old, new), Change.of(fast, old, new)):
+        a, b = moving(one, PACE), moving(other, PACE)
+        assert b.stall_s >= a.stall_s * (1 - 1e-9) and b.rows >= a.rows * (1 - 1e-9)
+        c, d = parallel(one, PACE), parallel(other, PACE)
+        assert c.hindrance == d.hindrance
+        if not c.hindrance:
+            assert d.length_s >= c.length_s * (1 - 1e-9)
+            assert d.extra_bytes >= c.extra_bytes * (1 - 1e-9)
+
+
+@given(models(5, 2), st.data())
+@settings(deadline=None)
+def test_what_matches_is_not_paid_for(model: Model, data: st.DataObject) -> None:
+    tree = data.draw(st.sampled_from(list(all_trees(model.classes, model.everything))))
+    change = Change.of(model, tree, tree)
+    told = moving(change, PACE)
+    assert (told.rows, told.cpu_s, told.extra_bytes) == (0, 0, 0)
+    assert told.stall_s == told.length_s == PACE.swap_s
+    assert anew_bytes(change) == 0 and grown(change) == 1
+
+
+def test_figures_of_one_change_by_hand() -> None:
+    """Chain a b c, all 100 rows/s within 10 s, σ 0.01: ((a b) c) to (a (b c))."""
+    model = Model.of([100.0] * 3, CHAIN[:2], [0.01, 0.01], 10.0)
+    change = Change.of(model, ((0, 1), 2), (0, (1, 2)))
+    pace = Pace(recompute_s=1e-4, sort_s=0.0, side_cores=0.5, passes=2, swap_s=1.0, tick_s=0.5)
+    told = moving(change, pace)
+    # BC: 1000 × 1000 × 0.01 rows of two sides of 1000; 2 · 100² · 10 · 0.01 = 2000 arrive a second, of 100 and 100.
+    # a and b are wanted by another key: a by (bc)'s, which is the same class 0; b by class 1, c as it was.
+    assert told.rows == pytest.approx(10_000 + 2 * 1000 + 1000)
+    first = 1.2 / 0.5
+    share = 2200 * 1e-4 / 0.5
+    assert told.stall_s == pytest.approx(1.0 + first * share * 0.22 / pace.cores)
+    assert told.length_s == pytest.approx(first * (1 + share) + told.stall_s)
+    beside = parallel(change, pace)
+    assert (beside.length_s, beside.stall_s) == (10.5, 0.0)
+    # a, b, c: 100 a second each come to 1000; BC as t²: half of what comes in a steady window; then half a second more.
+    rows = 3 * 1000 + 2000 * 10 / 2 + (300 + 2000) * 0.5
+    assert beside.rows == pytest.approx(rows)
+
+
+def test_without_windows_the_parallel_track_does_not_end() -> None:
+    model = Model.of([10.0] * 3, CHAIN[:2], [0.01] * 2, ages_s=[600.0] * 3)
+    change = Change.of(model, ((0, 1), 2), (0, (1, 2)))
+    assert "would not end" in parallel(change, PACE).hindrance
+    assert moving(change, PACE).rows > 0
+    told = advise(outlook(model, ((0, 1), 2)), model, ((0, 1), 2), (0, (1, 2)), PACE)
+    assert told.chosen is not None and told.chosen.strategy == "moving"
+    assert told.crossover == inf and "not possible" in told.why
+
+
+def test_a_better_order_gains_and_a_worse_one_loses() -> None:
+    model = skewed()
+    there = advise(outlook(model, OLD), model, OLD, NEW, PACE)
+    back = advise(outlook(model, NEW), model, NEW, OLD, PACE)
+    assert there.chosen is not None and there.chosen.gain_row_s > 0 and there.chosen.pays
+    assert all(one.gain_row_s < 0 and not one.pays for one in back.offers)
+    assert there.change.new.between_per_s < there.change.old.between_per_s / 5
+    assert best(model, weights_from(there.change.old)).score < 1
+
+
+@given(models(4, 3), st.sampled_from(["moving", "parallel"]), st.floats(0, 1), st.data())
+@settings(deadline=None, max_examples=8)
+def test_figures_fit_together(
+    model: Model, strategy: str, busy: float, data: st.DataObject
+) -> None:
+    trees = list(all_trees(model.classes, model.everything))
+    old, new = data.draw(st.sampled_from(trees)), data.draw(st.sampled_from(trees))
+    look_ = outlook(model, old, budget=2 * 10**9, busy=busy)
+    told = offer(look_, Change.of(model, old, new), strategy, PACE)  # type: ignore[arg-type]
+    assert told.gain_row_s == pytest.approx(
+        told.nothing_row_s - told.cost_row_s - told.after_row_s, rel=1e-9, abs=1e-6
+    )
+    assert told.cost_row_s >= -1e-6 * abs(told.nothing_row_s) - 1e-6 and isfinite(told.gain_row_s)
+    assert told.sure.p10 <= told.sure.p50 <= told.sure.p90
+    again = offer(look_, Change.of(model, old, new), strategy, PACE)  # type: ignore[arg-type]
+    assert again == told
+
+
+def test_what_is_not_known_makes_the_gain_less_sure() -> None:
+    model = skewed()
+    open_ = replace(
+        model, class_factor=tuple(Known(f.log_value, 2.0) for f in model.class_factor), _kept={}
+    )
+    sure, unsure = (
+        offer(outlook(m, OLD), Change.of(m, OLD, NEW), "moving", PACE).sure for m in (model, open_)
+    )
+    assert unsure.chance < sure.chance and unsure.p10 < sure.p10
+
+
+@pytest.mark.parametrize("window", [5.0, 60.0, 600.0])
+def test_at_the_crossover_both_gain_the_same(window: float) -> None:
+    model = skewed(window, 200.0)
+    told = advise(outlook(model, OLD), model, OLD, NEW, PACE)
+    assert 0 < told.crossover < inf, "there is one for these figures"
+    for factor, equal in ((1.0, True), (0.5, False), (2.0, False)):
+        there = scaled(model, told.crossover * factor)
+        one, two = (offer(outlook(model, OLD), Change.of(there, OLD, NEW), name, PACE)
+                    for name in ("moving", "parallel"))  # fmt: skip
+        near = one.gain_row_s == pytest.approx(two.gain_row_s, rel=1e-3)
+        assert near == equal
+    assert f"{told.crossover * window:,.3g} s" in told.why
+    assert told.chosen is not None
+    assert told.chosen.gain_row_s == max(one.gain_row_s for one in told.offers)
+
+
+def test_no_memory_for_both_is_said_with_figures() -> None:
+    model = skewed()
+    size = int(Change.of(model, OLD, OLD).old.state_bytes / 20) + 1
+    tight = outlook(model, OLD, budget=10 * size + MB)
+    told = advise(tight, model, OLD, NEW, PACE)
+    beside = next(one for one in told.offers if one.strategy == "parallel")
+    assert (
+        not beside.possible and "1.0 MB free" in beside.hindrance and beside.hindrance in told.why
+    )
+    assert not beside.pays
+    roomy = advise(outlook(model, OLD, budget=40 * size), model, OLD, NEW, PACE)
+    assert all(one.possible for one in roomy.offers)
+    assert roomy.offers[1].cost_row_s <= beside.cost_row_s, "crowding costs"
+
+
+def test_a_tree_with_less_state_puts_spilling_off() -> None:
+    """Nodes that fill up within the horizon: half the state, half the growth."""
+    model = skewed()
+    size = int(Change.of(model, OLD, OLD).old.state_bytes / 20) + 1
+    full = outlook(model, OLD, budget=11 * size, busy=0.0, window=None)
+    assert full.nothing.row_s.sum() > 0
+    told = offer(full, Change.of(model, OLD, NEW), "moving", PACE)
+    assert grown(Change.of(model, OLD, NEW)) < 0.6
+    assert told.gain_row_s > 0.5 * full.nothing.row_s.sum()
+
+
+def test_advice_is_quick_and_text_is_readable() -> None:
+    model, start = skewed(), process_time()
+    told = advise(outlook(model, OLD), model, OLD, NEW, PACE)
+    assert process_time() - start < 1.0
+    assert "rows computed anew" in told.why and "both plans for" in told.why
+    assert (mb(1.5e6), rows_s(2.5e6), rows_s(-3.2e3), rows_s(7.0)) == (
+        "1.5 MB", "2.5 M row·s", "-3.2 k row·s", "7 row·s")  # fmt: skip
+
+
+def test_nodes_that_do_not_say_how_busy_they_are_gain_all_the_same() -> None:
+    """Their joins are work, whatever they say."""
+    model = skewed()
+    told = offer(outlook(model, OLD, busy=0.0), Change.of(model, OLD, NEW), "moving", PACE)
+    assert told.gain_row_s > 0
+
+
+def test_costs_by_hand() -> None:
+    """Roomy nodes, so load and pauses only: ρ s² / 2 + π · CPU; or 1.5 · ρ · Δτ for as long as both run."""
+    model = skewed(5.0)
+    change, look_ = Change.of(model, OLD, NEW), outlook(model, OLD)
+    rho, price = look_.rows_out_per_s, float(look_.price.mean())
+    one = offer(look_, change, "moving", PACE)
+    told = one.estimate
+    assert one.cost_row_s == pytest.approx(rho * told.stall_s**2 / 2 + price * told.cpu_s)
+    two = offer(look_, change, "parallel", PACE)
+    longer = two.estimate.cpu_s / two.estimate.length_s * NUMBERS.tick_s / NUMBERS.cores
+    assert two.cost_row_s == pytest.approx(1.5 * rho * two.estimate.length_s * longer)
+    less = change.old.cpu(PACE.join_s, PACE.insert_s) - change.new.cpu(PACE.join_s, PACE.insert_s)
+    shorter = less * NUMBERS.tick_s / NUMBERS.cores
+    for each in (one, two):
+        saved = 1.5 * rho * (300 - each.estimate.length_s) * shorter
+        assert each.gain_row_s == pytest.approx(saved - each.cost_row_s)
+
+
+def test_what_comes_too_late_gains_nothing() -> None:
+    """Nodes that fill up; the slower the side jobs, the less of the horizon is left."""
+    model = skewed()
+    size = int(Change.of(model, OLD, OLD).old.state_bytes / 20) + 1
+    full = outlook(model, OLD, budget=11 * size, busy=0.0, window=None)
+    change = Change.of(model, OLD, NEW)
+    gains = []
+    for cores in (2.0, 0.05, 0.02, 1e-4):
+        one = offer(full, change, "moving", replace(PACE, side_cores=cores, passes=1))
+        gains.append(one.gain_row_s)
+    assert gains == sorted(gains, reverse=True) and gains[0] > 0
+    assert one.estimate.length_s > 300 and one.gain_row_s <= -one.cost_row_s * (1 - 1e-9)
+
+
+def test_two_plans_that_are_too_much_fall_behind() -> None:
+    model = skewed(5.0)
+    change = Change.of(model, OLD, NEW)
+    assert parallel(change, PACE).behind_s == 0
+    slow = replace(PACE, join_s=1e-4, insert_s=1e-4)
+    told = parallel(change, slow)
+    work = change.old.cpu(1e-4, 1e-4) * 5.5 + told.cpu_s
+    assert told.behind_s == pytest.approx(work / slow.cores - 5.5) and told.behind_s > 1
+    assert told.length_s == pytest.approx(work / slow.cores)
+    advice = advise(outlook(model, OLD), model, OLD, NEW, slow)
+    assert "of it behind" in advice.why
