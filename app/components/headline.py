@@ -99,7 +99,9 @@ def _memory(
     near = np.flatnonzero(limited & (nodes.memory_bytes > NEAR * nodes.budget_bytes)).tolist()
     if near:
         strong = f"{_names(near)} above {NEAR:.0%} of budget".replace("%", " %")
-        return Headline("near", "triangle-alert", f"{strong}, and not filling.", after)
+        left = [s for n in near if (s := full_in[n]) is not None]
+        rest = f"full in {duration(min(left))}" if left else "and not filling"
+        return Headline("near", "triangle-alert", f"{strong}, {rest}.", after)
     later = min((s for s in full_in if s is not None), default=None)
     when = (
         f"the first is full in {duration(later)}"

@@ -22,7 +22,8 @@ NODES_SHOWN_MAX = 12
 ASKED_MAX = 8
 # What each of them does to the query, and where it is seen: one table of texts.
 WATCH = {
-    "rate": "Memory fills faster, “full in” gets shorter; σ stays. Above what the nodes can join, ticks get longer.",
+    "rate": "Memory fills faster, “full in” gets shorter. With windows σ grows too, as each row meets more others. Above what "
+    "the nodes can join, ticks get longer.",
     "skew": "A few groups take most rows: Placement by rate gets a few bright tiles, and one node is ahead of the others.",
     "ratio": "More results for each row (σ): the same memory becomes more productive, and a spill puts off more.",
     "slow": "The node's busy goes to 100 % and every tick waits for it. A rule may move groups off it; you can.",
