@@ -58,6 +58,8 @@ def _found(
     until_s = math.nextafter(until_s, math.inf)  # the newest tick may be of this very time
     with file.read() as db:
         tier = _tier(db, query, since_s, until_s)
+        if tier != RAW:  # packed or not, the first and the last step are whole ones
+            since_s, until_s = _down(since_s, tier), math.ceil(until_s / tier) * tier
         bodies = _tile_rows(db, query, tier, since_s, until_s, nodes)
         ticks = _tick_rows(db, query, since_s, until_s, nodes)
     tiles = [decode(*body) for body in bodies] + [of_ticks(*ticks)]
@@ -67,7 +69,7 @@ def _found(
         if len(whole) <= points:
             return whole, 0.0
     else:
-        whole = bucketed([t.between(_down(since_s, tier), until_s) for t in tiles], tier)
+        whole = bucketed([t.between(since_s, until_s) for t in tiles], tier)
     if len(whole) > points or tier == RAW:
         step_s = _step(tier, (until_s - since_s) / max(1, points - 1))
         whole = bucketed([whole], step_s)

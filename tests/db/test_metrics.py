@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from control.samples import GROUP_FIGURES, NODE_FIGURES, QUERY_FIGURES, GroupChange, Heartbeat
@@ -71,6 +71,8 @@ def test_heartbeats(store: Store) -> None:
     length=st.integers(0, 4000),
     points=st.integers(2, 50),
 )
+@example(ticks=[(780, 1, 0.0)], tidied=[], since=781, length=3601, points=2)
+@example(ticks=[(780, 1, 0.0), (800, 1, 9.0)], tidied=[], since=700, length=3700, points=50)
 def test_series_are_the_same_however_often_and_early_they_are_packed(
     fresh: Fresh,
     ticks: list[tuple[int, int, float]],
