@@ -13,15 +13,17 @@ import random
 import re
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import quote, urlencode, urlsplit
 
 from playwright.sync_api import Browser, sync_playwright
 
 from tests.browser.conftest import CHROMIUM, FLAGS, sign_in
 
+T = TypeVar("T")
 POLL = "/_dash-update-component"
 PAGE_READY = "#frame.app"
 CHARTS = {  # what is there once a page's first chart shows data
@@ -63,6 +65,16 @@ class Account:
 
 def record(url: str, who: Account, paths: Sequence[str], span_s: float) -> list[Recording]:
     """All pages at the same time, each in a browser of its own."""
+    return apart(lambda: _record(url, who, paths, span_s))
+
+
+def apart(work: Callable[[], T]) -> T:
+    """In a thread of its own: Playwright may be at work in this one already, as in the browser tests."""
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(work).result()
+
+
+def _record(url: str, who: Account, paths: Sequence[str], span_s: float) -> list[Recording]:
     with sync_playwright() as play:
         browser = play.chromium.launch(executable_path=CHROMIUM or None, args=FLAGS)
         try:
@@ -241,6 +253,10 @@ def replay(
 
 def first_charts(url: str, who: Account, paths: Sequence[str]) -> list[float]:
     """Seconds until a page's first chart is drawn, each in a browser that has loaded nothing before."""
+    return apart(lambda: _first_charts(url, who, paths))
+
+
+def _first_charts(url: str, who: Account, paths: Sequence[str]) -> list[float]:
     with sync_playwright() as play:
         browser = play.chromium.launch(executable_path=CHROMIUM or None, args=FLAGS)
         try:
