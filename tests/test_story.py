@@ -296,13 +296,17 @@ def all_over(up: Up, query: str) -> bool:
 
 def test_another_join_order_while_it_runs(up: Up) -> None:
     """Previewed, applied, told, taken back; wrong ones are refused with the reason."""
-    wrong = up.json("propose", "migrate", "--order", "((p v) nothing)")
+    wrong = up.json("propose", "migrate", "--query", "demo", "--order", "((p v) nothing)")
     up.ctl("apply", wrong["id"])
     refused = until(lambda: (c := up.json("commands")["items"][0])["state"] == "refused" and c, 20)
     assert "nothing" in refused["outcome"]["text"]
     up.ctl("rule", "mode", "demo_even", "off")
     before = operators(up)
-    made = until(lambda: proposed(up, "migrate", "--order", "((p v) r)"), 60, "no other action")
+    made = until(
+        lambda: proposed(up, "migrate", "--query", "demo", "--order", "((p v) r)"),
+        60,
+        "no other action",
+    )
     (action,) = applied(up, made["id"])
     assert action["state"] == "done", action
     steps = [record["name"] for record in action["steps"]]

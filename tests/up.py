@@ -121,4 +121,9 @@ class Up:
 
     def running(self, query: str = "demo", seconds: float = 90.0) -> None:
         until(lambda: self.state(query) == "running", seconds, f"query {query} running")
-        until(lambda: self.json("nodes", "--query", query)["items"], 30, "nodes")
+        until(lambda: self._heard_of(query), 30, f"what is known of {query}")
+
+    def _heard_of(self, query: str) -> bool:
+        """Its first tick comes a little after it runs."""
+        told = self.ctl("nodes", "--query", query, "--json", check=False)
+        return told.returncode == 0 and bool(json.loads(told.stdout)["items"])
