@@ -8,6 +8,7 @@ one begins where this one was.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -132,8 +133,11 @@ class Loop:
         found = wanted(self.store, rule, lock, sample, actor, now_s, self.base)
         if found.plan is None:
             return found
-        self.store.metrics.keep(sample)  # a backtest is to decide on the same
-        return self._act(found, lock, actor, query)
+        done = self._act(found, lock, actor, query)
+        if done.outcome in (Outcome.ACTED, Outcome.PROPOSED):
+            with suppress(StoreError):  # a backtest is to decide on the same, but can do without
+                self.store.metrics.keep(sample)
+        return done
 
     def _act(self, found: Found, lock: Interlock, actor: Actor, query: str) -> Found:
         """Propose; in mode auto apply at once what was proposed."""

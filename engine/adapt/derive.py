@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from engine.adapt import pieces
 from engine.columns import concat, take_rows
 from engine.flow import Op
 from engine.hashing import group_of, hash_keys
@@ -133,13 +134,7 @@ def _chunks(order: Derive) -> Iterator[Ranges]:
     for runs in order.new:
         for run in runs:
             sizes += run.bytes_of(count)
-    wanted = np.flatnonzero(sizes)
-    start = 0
-    while start < len(wanted):
-        ends = np.cumsum(sizes[wanted[start:]])
-        stop = start + max(1, int(np.searchsorted(ends, CHUNK_BYTES, "right")))
-        yield ranges.of(wanted[start:stop].tolist())
-        start = stop
+    yield from pieces.chunks(sizes, np.flatnonzero(sizes), CHUNK_BYTES)
 
 
 def _read(runs: Runs, groups: Ranges, tiers: Tiers) -> list[pa.RecordBatch]:
@@ -191,6 +186,3 @@ class _Piles:
             self.made.setdefault(node, []).extend(
                 files.written(mine, tiers, fresh, Clock(onto.times))
             )
-
-
-__all__ = ["Derive", "Derived", "Onto", "Resort", "carry_out", "runs_of"]

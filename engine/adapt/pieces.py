@@ -5,7 +5,7 @@ Runs inside tasks. What the pieces mean is edits.py's; the files themselves are 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -15,7 +15,7 @@ from engine.columns import concat
 from engine.hashing import group_of
 from engine.state import files, ranges
 from engine.state.files import Fresh, Tiers
-from engine.state.model import Run, Segment
+from engine.state.model import Longs, Run, Segment
 from engine.state.ranges import Ranges
 
 
@@ -30,6 +30,17 @@ def extract(run: Run, wanted: Ranges | None, tiers: Tiers) -> list[pa.RecordBatc
     return [
         part for s in segments for part in files.slices(files.read(folder, s), mine, tiers.groups)
     ]
+
+
+def chunks(sizes: Longs, wanted: Longs, most: int) -> Iterator[Ranges]:
+    """Of groups (`sizes` in bytes) those that are wanted, in order, as many at once as are not too much; one alone
+    may be."""
+    start = 0
+    while start < len(wanted):
+        ends = np.cumsum(sizes[wanted[start:]])
+        stop = start + max(1, int(np.searchsorted(ends, most, "right")))
+        yield ranges.of(wanted[start:stop].tolist())
+        start = stop
 
 
 def shrink(run: Run, tiers: Tiers, fresh: Fresh) -> Run:

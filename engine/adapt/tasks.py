@@ -229,12 +229,7 @@ class _Merging:
                 for run in runs:
                     sizes += run.bytes_of(groups)
         wanted = np.flatnonzero(ranges.mask(self.order.groups, groups))
-        start = 0
-        while start < len(wanted):
-            ends = np.cumsum(sizes[wanted[start:]])
-            stop = start + max(1, int(np.searchsorted(ends, CHUNK_BYTES, "right")))
-            yield ranges.of(wanted[start:stop].tolist())
-            start = stop
+        yield from pieces.chunks(sizes, wanted, CHUNK_BYTES)
 
     def _one(self, groups: Ranges, sink: Results | None) -> None:
         op = self.op
