@@ -3,5 +3,5 @@
 trees.py join trees and which state two of them share; volumes.py windows as volumes; model.py rows and state of a
 tree; optimise.py the best tree; statistics.py (with fit.py, prices.py) the model from what ticks tell; lengths.py how
 long each strategy takes by the paper, strategies.py how long here; gain.py what it is worth in row·s, and which to
-take; propose.py all of it together; calibrate.py what migrations really took.
+take; propose.py all of it together, pictured.py its trees; calibrate.py what migrations really took.
 """

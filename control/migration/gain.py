@@ -28,6 +28,7 @@ STRATA = (-1.53, -0.89, -0.49, -0.16, 0.16, 0.49, 0.89, 1.53)  # middles of eigh
 SLICES_DRAWN_MAX = 20_000  # draws × slices of one comparison
 DRAWS_MIN = 5
 RANGE = 64.0  # how much longer or shorter windows the crossover is looked for at
+POINTS = 25  # so many of them
 BOTH: tuple[Strategy, ...] = ("moving", "parallel")
 ESTIMATES: dict[Strategy, Callable[[Change, Pace], Estimate]] = {
     "moving": moving,
@@ -65,16 +66,31 @@ class Offer:
         return self.possible and worth and self.sure.chance >= 0.8
 
 
+@dataclass(frozen=True, slots=True)
+class Point:
+    """What both strategies take at windows of another length. Cost: the direct one, and what is lost until the new
+    plan stands."""
+
+    factor: float
+    moving_s: float
+    moving_row_s: float
+    parallel_s: float
+    parallel_row_s: float
+
+
 @dataclass(frozen=True)
 class Advice:
     """Both strategies for one change, the better one first (None: neither can be), and why in words.
-    `crossover`: at windows so many times today's they cost the same; 0 or infinite: never."""
+    `crossover`: at windows so many times today's they cost the same; 0 or infinite: never. `curve`: what both cost
+    at windows between; empty without windows."""
 
     change: Change
     offers: tuple[Offer, ...]
     chosen: Offer | None
     crossover: float
     why: str
+    pace: Pace
+    curve: tuple[Point, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,11 +102,17 @@ class _Parts:
     cpu_row_s: float
     load_row_s: float
     saved_row_s: float  # of load, until the horizon
+    whole_row_s: float  # the same, did the new plan stand at once
     stands: float  # share of the horizon that the new plan stands
 
     @property
     def cost_row_s(self) -> float:
         return self.stall_row_s + self.cpu_row_s + self.load_row_s
+
+    @property
+    def until_stands_row_s(self) -> float:
+        """The cost, and what is not saved yet."""
+        return self.cost_row_s + self.whole_row_s - self.saved_row_s
 
 
 class _Pricing:
@@ -134,6 +156,7 @@ class _Pricing:
             0.0 if within else self.cpu_price * estimate.cpu_s * factor,
             self.late(during * factor, lasts) - self.late(0.0, lasts) if within else 0.0,
             saved,
+            self.late(0.0, horizon) - self.late(more, horizon),
             1 - lasts / horizon,
         )
 
@@ -262,26 +285,41 @@ def advise(
     offers = tuple(one if one.strategy in able else replace(one, hindrance=no) for one in priced)
     possible = [one for one in offers if one.possible]
     chosen = max(possible, key=lambda one: one.gain_row_s, default=None)
-    factor = crossing(outlook, change, pace)
-    return Advice(change, offers, chosen, factor, _why(change, offers, chosen, factor))
+    curve = curve_of(outlook, change, pace)
+    factor = crossing(outlook, change, pace, curve)
+    why = _why(change, offers, chosen, factor)
+    return Advice(change, offers, chosen, factor, why, pace, curve)
 
 
-def crossing(outlook: Outlook, change: Change, pace: Pace) -> float:
-    """How many times as long windows would be where both cost the same, later benefit included; the nearest such
-    point to today's. 0: moving state costs more at all of them; infinite: the parallel track does, or there are no
-    windows. Memory is left out."""
+def at_windows(outlook: Outlook, change: Change, pace: Pace, factor: float) -> Point:
+    """Both strategies, were windows so many times as long; later benefit included, memory left out."""
     old, new = change.old.tree, change.new.tree
+    there = _Pricing(outlook, pace, Change.of(scaled(change.model, factor), old, new))
+    moved, beside = there.parts("moving"), there.parts("parallel")
+    return Point(
+        factor,
+        moved.estimate.length_s,
+        moved.until_stands_row_s,
+        beside.estimate.length_s,
+        beside.until_stands_row_s,
+    )
+
+
+def curve_of(outlook: Outlook, change: Change, pace: Pace) -> tuple[Point, ...]:
+    """From windows far shorter than today's to far longer ones; empty where there are none."""
     if not isfinite(change.model.span_s):
+        return ()
+    factors = np.geomspace(1 / RANGE, RANGE, POINTS).tolist()
+    return tuple(at_windows(outlook, change, pace, factor) for factor in factors)
+
+
+def crossing(outlook: Outlook, change: Change, pace: Pace, curve: tuple[Point, ...]) -> float:
+    """How many times as long windows would be where both cost the same; the nearest such point to today's. 0:
+    moving state costs more at all of them; infinite: the parallel track does, or there are no windows."""
+    if not curve:
         return inf
-
-    def dearer(factor: float) -> float:
-        there = _Pricing(outlook, pace, Change.of(scaled(change.model, factor), old, new))
-        moved, beside = there.parts("moving"), there.parts("parallel")
-        cost = moved.cost_row_s - moved.saved_row_s
-        return cost - (beside.cost_row_s - beside.saved_row_s)
-
-    points = np.geomspace(1 / RANGE, RANGE, 25).tolist()
-    values = [dearer(point) for point in points]
+    points = [point.factor for point in curve]
+    values = [_dearer(point) for point in curve]
     turns = [n for n in range(len(points) - 1) if (values[n] > 0) != (values[n + 1] > 0)]
     if not turns:
         return 0.0 if values[len(values) // 2] > 0 else inf
@@ -289,8 +327,14 @@ def crossing(outlook: Outlook, change: Change, pace: Pace) -> float:
     low, high, up = points[at], points[at + 1], values[at] > 0
     for _ in range(30):
         middle = (low * high) ** 0.5
-        low, high = (middle, high) if (dearer(middle) > 0) == up else (low, middle)
+        over = _dearer(at_windows(outlook, change, pace, middle)) > 0
+        low, high = (middle, high) if over == up else (low, middle)
     return float((low * high) ** 0.5)
+
+
+def _dearer(point: Point) -> float:
+    """How much more moving state costs."""
+    return point.moving_row_s - point.parallel_row_s
 
 
 def _why(change: Change, offers: tuple[Offer, ...], chosen: Offer | None, factor: float) -> str:

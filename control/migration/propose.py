@@ -12,9 +12,10 @@ from math import isfinite
 from typing import Any
 
 from control.cost.outlook import Outlook
-from control.migration.gain import BOTH, Advice, Offer, advise, mb
+from control.migration.gain import BOTH, Advice, Offer, Point, advise, mb
 from control.migration.model import Model, TreeLoad, load_of
 from control.migration.optimise import Shape, Weights, best, same_joins, shape_of, weights_from
+from control.migration.pictured import trees
 from control.migration.statistics import Statistics
 from control.migration.strategies import Pace, Strategy
 from control.migration.trees import Tree, check, one_key, show
@@ -100,8 +101,8 @@ def told(proposal: Proposal) -> dict[str, Any]:
         "join_order": proposal.text,
         "shape": proposal.shape,
         "strategy": chosen.strategy if chosen is not None else None,
-        "before": _load(change.old),
-        "after": _load(change.new),
+        "before": _load(change.old, advice.pace),
+        "after": _load(change.new, advice.pace),
         "state": {
             "shared": len(change.matched.shared),
             "sorted_anew": len(change.matched.sorted_anew),
@@ -110,6 +111,9 @@ def told(proposal: Proposal) -> dict[str, Any]:
         },
         "strategies": {one.strategy: _offer(one) for one in advice.offers},
         "crossover": advice.crossover if isfinite(advice.crossover) else None,
+        "window_s": change.model.span_s if isfinite(change.model.span_s) else None,
+        "curve": [_point(point) for point in advice.curve],
+        "trees": trees(change, advice.pace),
         "text": advice.why,
         "verdict": verdict(chosen),
         **(_offer(chosen) if chosen is not None else {}),
@@ -139,12 +143,23 @@ def summary(proposal: Proposal) -> str:
     )
 
 
-def _load(load: TreeLoad) -> dict[str, float]:
+def _point(point: Point) -> dict[str, Any]:
+    """Costs at windows so many times today's."""
+    return {
+        "factor": point.factor,
+        "moving": {"duration_s": point.moving_s, "cost_row_s": point.moving_row_s},
+        "parallel": {"duration_s": point.parallel_s, "cost_row_s": point.parallel_row_s},
+    }
+
+
+def _load(load: TreeLoad, pace: Pace) -> dict[str, float]:
     return {
         "between_per_s": load.between_per_s,
         "state_rows": load.state_rows,
         "state_bytes": load.state_bytes,
         "spread": load.spread,
+        "rows_out_per_s": load.operators[-1].rows_out_per_s,
+        "cpu_s": load.cpu(pace.join_s, pace.insert_s),
     }
 
 
