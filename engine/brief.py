@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from pyspark import SparkContext
 
     from engine.exchange import Route
+    from engine.stage import Standing
 
 PROPERTY = "spillway.brief"
 INLINE_MAX = 400_000
@@ -87,6 +88,7 @@ class Brief:
     )  # groups that a node may spill, in this order
     settle: Mapping[tuple[str, int], Settle] = field(default_factory=dict)
     work: Mapping[int, tuple[Any, ...]] = field(default_factory=dict)  # side jobs, by node
+    standing: Standing | None = None  # another plan than the one that Spark's query was begun with
 
 
 def give(context: SparkContext, brief: Brief, folder: Path) -> None:

@@ -23,7 +23,7 @@ from engine.brief import Brief
 from engine.columns import Longs, concat, longs, take_rows
 from engine.errors import SpillwayError
 from engine.hashing import group_of, hash_keys
-from engine.ingest import Layout, Union, read
+from engine.ingest import Layout, read
 from engine.offsets import Numbering
 from engine.operators.multi_join import HASH
 
@@ -85,9 +85,9 @@ def route_of(
 
 @dataclass(frozen=True, slots=True)
 class Pack:
-    """The map side, called by Spark in a Python worker."""
+    """The map side, called by Spark in a Python worker. `layouts`: of the plan that the query began with."""
 
-    union: Union
+    layouts: tuple[Layout, ...]
     tasks: int = 1  # at most so many run it in one tick
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -96,7 +96,9 @@ class Pack:
         context = TaskContext.get()
         try:
             task = context.partitionId() if context is not None else 0
-            yield from Packing(self.union, brief.take(), task, self.tasks).run(batches)
+            tick = brief.take()
+            layouts = tick.standing.layouts if tick.standing else self.layouts
+            yield from Packing(layouts, tick, task, self.tasks).run(batches)
         except SpillwayError as error:
             raise RuntimeError(error.encode()) from error
 
@@ -104,8 +106,10 @@ class Pack:
 class Packing:
     """The map side in one task."""
 
-    def __init__(self, union: Union, tick: Brief, task: int = 0, tasks: int = 1) -> None:
-        self.union, self.routes, self.marks = union, tick.routes, tick.marks
+    def __init__(
+        self, layouts: Sequence[Layout], tick: Brief, task: int = 0, tasks: int = 1
+    ) -> None:
+        self.layouts, self.routes, self.marks = layouts, tick.routes, tick.marks
         self.tick, self.task, self.tasks = tick, task, tasks
         self.numbered: dict[int, int] = {}  # rows so far, by source
 
@@ -133,11 +137,11 @@ class Packing:
                 rows = (
                     batch if (inputs == number).all() else batch.filter(pa.array(inputs == number))
                 )
-                for part in read(self.union.layouts[number], rows):
+                for part in read(self.layouts[number], rows):
                     yield number, part
 
     def _send(self, number: int, pile: list[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        layout, batch = self.union.layouts[number], concat(pile)
+        layout, batch = self.layouts[number], concat(pile)
         missing = _nulls(batch, layout)
         if missing is not None:
             yield self._aside(layout, NULL_KEY, batch.filter(missing))

@@ -79,8 +79,7 @@ def lay_out(flow: Flow) -> Union:
         offset = offset_id(given.alias) if given.ordered else None
         columns = tuple(f for f in op.sides[source.side].columns if f.name != offset)
         native = _native(source, columns)
-        used = set[int]()
-        mine = () if native else tuple(_slot(f.type, slots, used) for f in columns)
+        mine = () if native else _slots(columns, slots)
         keys = [] if given.nullable else [key_id(part.number) for part in given.keys]
         needed = [*keys, *([source.time] if source.time else [])]
         peers = [n for n, other in enumerate(flow.sources) if other.base == source.base]
@@ -152,6 +151,28 @@ def _expr(name: str, given: JoinInput) -> str:
     if given.exprs and at is not None:
         return given.exprs[at]
     return "`" + column.replace("`", "``") + "`"
+
+
+def _slots(columns: Sequence[Field], slots: list[str]) -> tuple[int, ...]:
+    """A slot for each column: the same one in whatever order a plan has them."""
+    used = set[int]()
+    places = {
+        f.name: _slot(f.type, slots, used) for f in sorted(columns, key=lambda column: column.name)
+    }
+    return tuple(places[f.name] for f in columns)
+
+
+def same_rows(some: Union, other: Union) -> bool:
+    """Do the sources' rows travel alike, so that Spark need not be told anything new?"""
+    return (some.slots, [_travels(one) for one in some.layouts]) == (
+        other.slots,
+        [_travels(one) for one in other.layouts],
+    )
+
+
+def _travels(layout: Layout) -> object:
+    names = (f.name for f in layout.columns)
+    return layout.number, layout.mark, layout.native is None, sorted(zip(names, layout.slots))  # noqa: B905 (native ones have none)
 
 
 def _slot(kind: str, slots: list[str], used: set[int]) -> int:

@@ -22,7 +22,7 @@ class Pacing:
     """Running averages for every operator of one query."""
 
     def __init__(self, plan: Plan, *, enabled: bool) -> None:
-        self.enabled = enabled
+        self.plan, self.enabled = plan, enabled
         self._of = {join.id: _Operator(join.groups, plan.nodes) for join in plan.operators}
 
     def admissions(

@@ -38,7 +38,6 @@ from engine.recovery import claim, recover
 from engine.reports import ReportPort
 from engine.session import start_session
 from engine.settings import Settings
-from engine.setup import Setup
 from engine.sources import workload
 from engine.state import folders
 from engine.state.files import write_error
@@ -88,7 +87,6 @@ class QueryRun:
         self._stop, self._pause, self._wake = (threading.Event() for _ in range(3))
         self._ticking = threading.Lock()
         self._ended_ticks = False
-        self._began: Setup | None = None  # what Spark's streaming query was begun with
         self._refused = False  # a tick was not begun, for which Spark's thread ends with an error
         self._last_tick = time.monotonic()
         self._last_commit_s = 0.0
@@ -228,9 +226,6 @@ class QueryRun:
         if self._asked():
             return False
         self._ended_ticks = self._refused = False
-        if self._began is not ticker.setup:
-            self.pacing = Pacing(ticker.setup.plan, enabled=self.pacing.enabled)
-        self._began = ticker.setup
         stream = self._begin(spark, ticker)
         if told:
             self.notice(Event.UP)
@@ -260,8 +255,8 @@ class QueryRun:
         return writer.trigger(processingTime=f"{self.settings.trigger_seconds} seconds").start()
 
     def _stale(self, ticker: Ticker) -> bool:
-        """Was the streaming query begun with a plan that is no longer the query's?"""
-        return self._began is not None and self._began is not ticker.setup
+        """Was the streaming query begun with a plan that the query's ticks cannot go on in?"""
+        return not ticker.setup.goes_on(ticker.planned)
 
     def _asked(self) -> bool:
         """Whether no further tick may begin."""
@@ -298,6 +293,8 @@ class QueryRun:
         self.desk.between(idle=False)
         if self._stale(ticker):
             raise Stopped  # the batch is Spark's to offer again, to the streaming query of the new plan
+        if self.pacing.plan is not ticker.setup.plan:
+            self.pacing = Pacing(ticker.setup.plan, enabled=self.pacing.enabled)
         admissions = self.pacing.admissions(ticker.manifest, ticker.placements)
         report = ticker.tick(rows, batch, admissions)
         self.pacing.learn(report, ticker.manifest)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from engine.admission import Admission
 from engine.exchange import CONTROL, Route, route_of
 from engine.flow import Flow
-from engine.ingest import Union
+from engine.ingest import Union, same_rows
 from engine.plan.tree import Plan
 from engine.query.model import JoinQuery, QuerySpec
 from engine.state.files import Tiers
@@ -33,6 +33,13 @@ class Setup:
     side_folder: str
     slow: Mapping[int, float] = field(default_factory=dict)
     spec: QuerySpec | None = None  # for another plan of the same query
+
+    def goes_on(self, planned: Setup) -> bool:
+        """Can this plan's ticks go on in a streaming query that was begun with another? The same rows come in, and
+        there are as many exchanges; what else there is to know, tasks are told with each tick."""
+        return self is planned or (
+            self.flow.stages == planned.flow.stages and same_rows(self.union, planned.union)
+        )
 
     @property
     def folders(self) -> Tiers:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -64,20 +64,23 @@ Parts = dict[tuple[int, int, int], list[pa.RecordBatch]]  # (operator, side, kin
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """The function that Spark maps over each node's partition."""
+    """The function that Spark maps over each node's partition. `plan`: with which the query was begun."""
 
     plan: Standing
     number: int
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         try:
-            yield from self._run(batches, brief.take())
+            tick = brief.take()
+            yield from (replace(self, plan=tick.standing) if tick.standing else self).run(
+                batches, tick
+            )
         except SpillwayError as error:
             raise RuntimeError(error.encode()) from error
         except OSError as error:
             raise RuntimeError(files.write_error(str(error.filename), error).encode()) from error
 
-    def _run(self, batches: Iterator[pa.RecordBatch], tick: Brief) -> Iterator[pa.RecordBatch]:
+    def run(self, batches: Iterator[pa.RecordBatch], tick: Brief) -> Iterator[pa.RecordBatch]:
         parts: Parts = {}
         nodes: set[int] = set()
         for batch in batches:

@@ -70,6 +70,7 @@ class Ticker:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.spark, self.setup, self.log, self.sink = spark, setup, log, sink
+        self.planned = setup  # what Spark's streaming query was begun with
         self.sides, self.ports, self.clock = sides, ports, clock
         self.manifest, self.totals = Manifest(), Totals()
         self.wall: Callable[[], float] = time.time
@@ -189,8 +190,10 @@ class Ticker:
 
     def stages(self, rows: DataFrame) -> DataFrame:
         """The tick as a query over the rows of `ingest`: planned once, run once for every tick."""
+        self.planned = self.setup
         few = rows.coalesce(self.setup.slots)
-        return self._stages(map_in_arrow(few, Pack(self.setup.union, self.setup.slots), PACKED))
+        pack = Pack(self.setup.union.layouts, self.setup.slots)
+        return self._stages(map_in_arrow(few, pack, PACKED))
 
     def _stages(self, packed: DataFrame) -> DataFrame:
         for number in range(self.setup.flow.stages):
@@ -277,6 +280,7 @@ class Ticker:
                 orders.settle or orders.work or any(a.release for a in admissions.values())
             ),
             work=orders.work,
+            standing=None if setup is self.planned else self.standing,
             since=orders.since,
             frozen=frozen_counts(setup.flow, manifest, orders),
             limits=orders.limits,

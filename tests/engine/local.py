@@ -60,15 +60,18 @@ class LocalTicker(Ticker):
     """Ticks in this process."""
 
     def step(self, rows: Any, brief: Brief) -> Outcome:
+        if not self.setup.goes_on(self.planned):
+            self.planned = self.setup  # as the runner does
+        standing = brief.standing or self.standing
         if rows is None:
             packed = list(self._control())
         else:
             packed = [
-                out for task in rows for out in Packing(self.setup.union, brief).run(iter(task))
+                out for task in rows for out in Packing(standing.layouts, brief).run(iter(task))
             ]
-        for number in range(self.setup.flow.stages):
-            stage = Stage(self.standing, number)
-            packed = [out for part in _shuffled(packed) for out in stage._run(iter(part), brief)]
+        for number in range(self.planned.flow.stages):
+            stage = Stage(standing, number)
+            packed = [out for part in _shuffled(packed) for out in stage.run(iter(part), brief)]
         found = [
             tuple(column[row].as_py() for column in b.columns)
             for b in packed

@@ -158,7 +158,7 @@ def packed(rows: list[tuple[int | None, int]], held: set[int]) -> list[pa.Record
         names=["input", "path", "k0", "s0"],
     )
     tick = Brief(version=1, routes={0: route}, marks={}, runs={})
-    return list(Packing(union, tick).run(iter([batch])))
+    return list(Packing(union.layouts, tick).run(iter([batch])))
 
 
 def test_no_piece_is_too_large(monkeypatch: pytest.MonkeyPatch) -> None:

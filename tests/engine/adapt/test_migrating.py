@@ -126,6 +126,22 @@ def test_a_live_query_goes_on_and_may_be_paused_afterwards(
     assert states(case) == [("migrate", "done")]
 
 
+def test_spark_begins_again_only_for_other_exchanges(spark: SparkSession, tmp_path: Path) -> None:
+    """As many exchanges as before: the same streaming query goes on with the other plan."""
+    case, kept = chain(tmp_path, ticks=12, extra='join_order = "(((a b) c) d)"'), Kept()
+    run = QueryRun(read_query(case.file), Settings.load({}), [kept], once=True)
+    orders = ["(((c b) a) d)", "((a b) (c d))", "((c d) (b a))"]
+    run.adaptation = script(
+        *((1 + 4 * n, "migrate", {"order": order}) for n, order in enumerate(orders))
+    )
+    run.report_path = case.report
+    run.serve(spark.newSession)
+    assert case.check() > 1000
+    assert states(case) == [("migrate", "done")] * 3, case.adapted()
+    runs = {given["runId"] for given in run._progress}
+    assert len(runs) == 2  # three exchanges in a row became two
+
+
 def moved(run: QueryRun) -> bool:
     return run.desk is not None and run.desk.ticker.manifest.plan is not None
 
