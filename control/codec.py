@@ -21,6 +21,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from control.errors import SnapshotError
+from control.migration.joins import Joins
 from control.snapshot import ClusterSnapshot, Groups, History, Nodes, Operator
 
 RATES = frozenset(
@@ -41,6 +42,7 @@ def pack(snapshot: ClusterSnapshot) -> bytes:
         "operators": [[o.name, o.streams, o.groups, o.window_s] for o in snapshot.operators],
         "history": asdict(snapshot.history),
         "columns": [column.name for column in fields(Groups)],
+        "joins": snapshot.joins.pack() if snapshot.joins is not None else None,
     }
     text = json.dumps(head, separators=(",", ":")).encode()
     nodes = _columns_out(snapshot.nodes, frozenset())
@@ -61,6 +63,7 @@ def unpack(body: bytes) -> ClusterSnapshot:
             tuple(Operator(*operator) for operator in head["operators"]),
             Groups(**_columns_in(Groups, groups)),
             History(**head["history"]),
+            Joins.unpack(head.get("joins")),
         )
     except (pa.ArrowException, KeyError, TypeError, ValueError) as error:
         raise _damaged(error) from error

@@ -9,12 +9,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, fields
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from control.errors import SnapshotError
+
+if TYPE_CHECKING:
+    from control.migration.joins import Joins
 
 Longs = npt.NDArray[np.int64]
 Doubles = npt.NDArray[np.float64]
@@ -116,7 +119,7 @@ class History:
 
 @dataclass(frozen=True)
 class ClusterSnapshot:
-    """One query at one time."""
+    """One query at one time. `joins`: None where nobody tells."""
 
     query: str
     version: int
@@ -125,6 +128,7 @@ class ClusterSnapshot:
     operators: tuple[Operator, ...]
     groups: Groups
     history: History = field(default_factory=History)
+    joins: Joins | None = None
 
     def __post_init__(self) -> None:
         _same_lengths("nodes", self.nodes)

@@ -8,15 +8,43 @@ stand side by side. Not here: what is written into boxes (plan_view.py).
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 Node = Mapping[str, Any]
 
-LEAF_W, LEAF_H = 116, 50
-OP_W, OP_H = 208, 66
-GAP_X, GAP_Y = 16, 54
 EDGE_TOP = 30  # above the root: where results leave
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """Of boxes, and the least room between them."""
+
+    leaf_w: int = 116
+    leaf_h: int = 50
+    op_w: int = 208
+    op_h: int = 66
+    gap_x: int = 16
+    gap_y: float = 54
+
+    @property
+    def pitch(self) -> float:
+        """From stream to stream."""
+        return max(self.leaf_w + self.gap_x, (self.op_w + self.gap_x) / 2)
+
+    def height(self, ranks: int) -> float:
+        """Of a tree with so many operators above a stream."""
+        return EDGE_TOP + ranks * (self.op_h + self.gap_y) + self.leaf_h
+
+    def as_high_as(self, other: int, ranks: int) -> Sizes:
+        """For a tree of `ranks`, as high as one of `other` ranks."""
+        if not ranks or ranks >= other:
+            return self
+        room = self.height(other) - EDGE_TOP - self.leaf_h
+        return replace(self, gap_y=room / ranks - self.op_h)
+
+
+WIDE = Sizes()
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +78,14 @@ class Edge:
         ends = back**3 * self.y0 + share**3 * self.y1
         return x, ends + 3 * back * share * middle
 
+    def above(self, lower: float) -> tuple[float, float]:
+        """The point so far above its lower end."""
+        low, high = 0.0, 1.0
+        for _ in range(20):
+            half = (low + high) / 2
+            low, high = (half, high) if self.at(half)[1] > self.y0 - lower else (low, half)
+        return self.at(low)
+
     def path(self) -> str:
         middle = (self.y0 + self.y1) / 2
         ends = f"{self.x1:.1f} {middle:.1f} {self.x1:.1f} {self.y1:.1f}"
@@ -64,37 +100,36 @@ class Placed:
     edges: tuple[Edge, ...]
 
 
-def placed(root: Node, *, pitch_min: float = 0.0) -> Placed:
-    """Every box and every line. `pitch_min`: at least so far from stream to stream."""
+def placed(root: Node, sizes: Sizes = WIDE) -> Placed:
+    """Every box and every line."""
     count = len(list(leaves(root)))
-    pitch = max(LEAF_W + GAP_X, (OP_W + GAP_X) / 2, pitch_min)
-    width = max(count * pitch, OP_W + GAP_X)
+    width = max(count * sizes.pitch, sizes.op_w + sizes.gap_x)
     top = rank(root)
     boxes: list[Box] = []
     edges: list[Edge] = []
-    margin = (width - (count - 1) * pitch) / 2
-    _place(root, margin, pitch, top, boxes, edges)
+    margin = (width - (count - 1) * sizes.pitch) / 2
+    _place(root, margin, sizes, top, boxes, edges)
     last = boxes[-1]
     edges.append(Edge(last.id, "", last.x, last.y, last.x, last.y - EDGE_TOP))
-    height = EDGE_TOP + top * (OP_H + GAP_Y) + LEAF_H
-    return Placed(width, height, tuple(boxes), tuple(edges))
+    return Placed(width, sizes.height(top), tuple(boxes), tuple(edges))
 
 
 def _place(
-    node: Node, x: float, pitch: float, top: int, boxes: list[Box], edges: list[Edge]
+    node: Node, x: float, sizes: Sizes, top: int, boxes: list[Box], edges: list[Edge]
 ) -> Box:
     """Its subtree from `x` on; itself last."""
     below: list[Box] = []
     for child in children(node):
-        below.append(_place(child, x, pitch, top, boxes, edges))
-        x += pitch * len(list(leaves(child)))
-    y = EDGE_TOP + (top - rank(node)) * (OP_H + GAP_Y)
+        below.append(_place(child, x, sizes, top, boxes, edges))
+        x += sizes.pitch * len(list(leaves(child)))
+    y = EDGE_TOP + (top - rank(node)) * (sizes.op_h + sizes.gap_y)
     if not below:
-        box = Box(str(node["id"]), x, y, LEAF_W, LEAF_H, True)
+        box = Box(str(node["id"]), x, y, sizes.leaf_w, sizes.leaf_h, True)
     else:
         middle = (below[0].x + below[-1].x) / 2
-        box = Box(str(node["id"]), middle, y, OP_W, OP_H, False)
-        edges += [Edge(one.id, box.id, one.x, one.y, box.x, y + OP_H) for one in below]
+        box = Box(str(node["id"]), middle, y, sizes.op_w, sizes.op_h, False)
+        lower = y + sizes.op_h
+        edges += [Edge(one.id, box.id, one.x, one.y, box.x, lower) for one in below]
     boxes.append(box)
     return box
 
@@ -130,11 +165,12 @@ def title(node: Node) -> str:
     """What it joins, by the streams' short names: (p v) ⋈ r."""
     if not children(node):
         return str(node.get("alias", node["id"]))
-    parts = [_called(child) for child in children(node)]
+    parts = [called(child) for child in children(node)]
     return f"γ {parts[0]}" if len(parts) == 1 else " ⋈ ".join(parts)
 
 
-def _called(node: Node) -> str:
+def called(node: Node) -> str:
+    """Its rows, by the streams that are in them."""
     names = [str(leaf.get("alias", leaf["id"])) for leaf in leaves(node)]
     if len(names) == 1:
         return names[0]

@@ -6,7 +6,7 @@ Boxes are buttons, so that an operator can be chosen by key. A second tree is dr
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import quote
 
@@ -39,20 +39,31 @@ def drawn(
         else _operator(name, placed, box, nodes[box.id], found.get(box.id), top, box.id == chosen)
         for box in placed.boxes
     ]
+    return framed(placed, boxes, rates, f"Operators: {tree.title(root)}")
+
+
+def framed(
+    placed: tree.Placed,
+    boxes: Sequence[Component],
+    rates: Mapping[str, float],
+    told: str,
+    most: float | None = None,
+) -> Component:
+    """Boxes over lines. `most`: the rate of the thickest line, where trees are compared."""
     inside = d(
-        d(c="pt-lines", style={"--i": lines(placed, rates)}, aria_hidden="true"),
+        d(c="pt-lines", style={"--i": lines(placed, rates, most)}, aria_hidden="true"),
         *boxes,
         c="pt",
-        style={"height": f"{placed.height}px", "minWidth": f"{placed.width}px"},
+        style={"height": f"{placed.height:g}px", "minWidth": f"{placed.width:g}px"},
         role="group",
-        aria_label=f"Operators: {tree.title(root)}",
+        aria_label=told,
     )
     return d(inside, c="pt-scroll")
 
 
-def lines(placed: tree.Placed, rates: Mapping[str, float]) -> str:
+def lines(placed: tree.Placed, rates: Mapping[str, float], most: float | None = None) -> str:
     """All lines as a CSS url; it is stretched to the panel's width, widths of lines are not."""
-    most = max(rates.values(), default=0.0)
+    most = max(rates.values(), default=0.0) if most is None else most
     paths = "".join(
         f'<path d="{edge.path()}" stroke-width="{thickness(rates.get(edge.lower), most):.1f}"/>'
         for edge in placed.edges
@@ -72,7 +83,7 @@ def thickness(rows_per_s: float | None, most: float) -> float:
     return LINE_MIN + (LINE_MAX - LINE_MIN) * float((rows_per_s / most) ** 0.6)
 
 
-def _at(placed: tree.Placed, box: tree.Box) -> dict[str, str]:
+def at(placed: tree.Placed, box: tree.Box) -> dict[str, str]:
     """Its place, from the middle: the panel may be wider than the tree."""
     return {
         "left": f"calc({100 * box.x / placed.width:.3f}% - {box.width / 2:g}px)",
@@ -94,7 +105,7 @@ def _leaf(
         f", where {f}" if (f := node.get("filter")) else ""
     )
     return d(
-        d(*head, c="pt-h"), d(value, how, c="pt-r"), c="pt-leaf", style=_at(placed, box), title=told
+        d(*head, c="pt-h"), d(value, how, c="pt-r"), c="pt-leaf", style=at(placed, box), title=told
     )
 
 
@@ -121,7 +132,7 @@ def _operator(
         inside,
         id={"type": f"{name}-op", "id": box.id},
         className="pt-op on" if chosen else "pt-op",
-        style=_at(placed, box),
+        style=at(placed, box),
         type="button",
         n_clicks=0,
         **told,

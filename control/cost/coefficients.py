@@ -21,6 +21,11 @@ class Coefficients:
     side_slice: float = 0.2  # q, of one core, for side jobs
     cores: float = 0.0  # of the machine all nodes share; 0: load is left out
     work_s_per_row: float = 0.0  # of a tick, for load; 0: taken from how busy nodes are
+    # Of migrations, as `python -m tests.bench.migrating` found them (docs/benchmarks/migrating.md).
+    recompute_s_per_row: float = 1.7e-7  # κj, a row read or made when state is computed anew
+    sort_s_per_row: float = 1.7e-7  # a row put under another key
+    side_cores: float = 0.33  # what their side jobs get beside the ticks, of all nodes
+    swap_s: float = 0.6  # results stand still so long, whatever is left to catch up with
 
 
 @dataclass(frozen=True, slots=True)
