@@ -61,6 +61,7 @@ class SetBudget:
 
 
 STRATEGIES = ("moving",)
+AUTO = "auto"  # the recommended one, once a plan is made
 
 
 @dataclass(frozen=True, slots=True)

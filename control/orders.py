@@ -1,0 +1,178 @@
+"""Better join orders for a running query, and any order priced: from a snapshot alone.
+
+What comes out is JSON, the same for the menu, previews, the API and the console (docs/migration.md tells its form). The
+optimiser and its prices are in migration/.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+from control.cost.coefficients import Coefficients, Horizon, LocalRule
+from control.cost.outlook import Outlook, look
+from control.errors import PlanError
+from control.join_order import BadOrder, read_order
+from control.limits import OPEN, Limits
+from control.migration.gain import Offer
+from control.migration.joins import Joins
+from control.migration.optimise import same_joins
+from control.migration.propose import Proposal, price, proposals, summary, told
+from control.migration.strategies import Strategy
+from control.migration.trees import Tree
+from control.plans import (
+    AUTO,
+    STRATEGIES,
+    Migrate,
+    Plan,
+    Reason,
+    Topic,
+    migrate_to,
+    plan_to_json,
+    step_to_json,
+)
+from control.snapshot import ClusterSnapshot
+
+HORIZON = Horizon()
+NODE_RULE = LocalRule(
+    threshold=0.9, percent=30.0
+)  # the engine's own, where a query says nothing else
+
+
+@dataclass(frozen=True)
+class Priced:
+    """An order with what is advised for it, and the strategy that is asked for or recommended."""
+
+    proposal: Proposal
+    offer: Offer | None  # None: no strategy is possible, and none was named
+
+    @property
+    def strategy(self) -> str:
+        return self.offer.strategy if self.offer is not None else STRATEGIES[0]
+
+    @property
+    def gain_row_s(self) -> float:
+        return self.offer.gain_row_s if self.offer is not None else float("-inf")
+
+
+def better_orders(
+    snapshot: ClusterSnapshot,
+    numbers: Coefficients,
+    limits: Limits = OPEN,
+    *,
+    rule: LocalRule = NODE_RULE,
+    horizon: Horizon = HORIZON,
+    seed: int = 0,
+) -> list[dict[str, Any]]:
+    """Orders other than the running one, best gain first, whether they gain or not. Empty where nothing is known yet
+    or one action may not touch so much state."""
+    if not _known(snapshot) or migrate_to("", "", snapshot).bytes > limits.action_bytes_max:
+        return []
+    outlook = look(snapshot, numbers, horizon, rule)
+    return [entry(outlook.snapshot, one) for one in better_at(outlook, seed)]
+
+
+def better_at(outlook: Outlook, seed: int = 0) -> list[Priced]:
+    """The same as values, where the outlook is there already."""
+    joins = outlook.snapshot.joins
+    if joins is None or not joins.known:
+        return []
+    pace = joins.pace(outlook.numbers)
+    found = proposals(outlook, joins.model, joins.running, pace, seed, _able())
+    return [Priced(one, one.advice.chosen) for one in found]
+
+
+def priced_order(
+    snapshot: ClusterSnapshot,
+    numbers: Coefficients,
+    order: str,
+    strategy: str = AUTO,
+    *,
+    rule: LocalRule = NODE_RULE,
+    horizon: Horizon = HORIZON,
+    seed: int = 0,
+) -> dict[str, Any]:
+    """Any order that somebody types. PlanError where it is none, or nothing is known of the query's joins yet."""
+    found = priced_at(look(snapshot, numbers, horizon, rule), order, strategy, seed)
+    if found is None:
+        raise PlanError(
+            "rates and selectivities are not known yet",
+            where="join order",
+            hint="The query has to run for some seconds.",
+        )
+    return entry(snapshot, found)
+
+
+def priced_at(outlook: Outlook, order: str, strategy: str = AUTO, seed: int = 0) -> Priced | None:
+    """The same as a value; None where nothing is known yet."""
+    joins = outlook.snapshot.joins
+    if joins is None or not joins.known:
+        return None
+    tree = tree_of(joins, order)
+    pace = joins.pace(outlook.numbers)
+    made = price(outlook, joins.model, joins.running, tree, pace, seed, _able())
+    if strategy == AUTO:
+        return Priced(made, made.advice.chosen)
+    offer = next((one for one in made.advice.offers if one.strategy == strategy), None)
+    if offer is None:
+        raise PlanError(
+            f"no strategy {strategy!r}", where="strategy", hint=f"one of {', '.join(STRATEGIES)}"
+        )
+    return Priced(made, offer)
+
+
+def tree_of(joins: Joins, order: str) -> Tree:
+    """An order's tree; PlanError says what is wrong with it, and where."""
+    names = joins.shape.names
+    try:
+        tree = read_order(order, names, joins.spans)
+    except BadOrder as bad:
+        raise PlanError(bad.told, where="join order") from None
+    return tree if tree is not None else tuple(range(len(names)))
+
+
+def same_order(joins: Joins, order: str) -> bool:
+    """Does it make the same rows in between as the one that runs?"""
+    return same_joins(tree_of(joins, order), joins.running)
+
+
+def entry(snapshot: ClusterSnapshot, priced: Priced) -> dict[str, Any]:
+    """As JSON, with the plan that can be proposed as it stands."""
+    told_, step = told(priced.proposal), step_of(snapshot, priced)
+    text = summary(priced.proposal)
+    recommended, mine = told_["strategy"], {}
+    if priced.offer is not None:
+        mine = {**told_["strategies"][priced.offer.strategy], "strategy": priced.offer.strategy}
+    made = {**told_, **mine}
+    names = ("gain_row_s", "cost_row_s", "p10_row_s", "p50_row_s", "p90_row_s", "chance")
+    figures = {name: made[name] for name in names if name in made}
+    plan = Plan((step,), (Reason.of(Topic.CHOSEN, text, **figures),))
+    return {
+        **made,
+        "recommended": recommended,
+        "summary": text,
+        "step": step_to_json(step),
+        "plan": plan_to_json(plan),
+    }
+
+
+def step_of(snapshot: ClusterSnapshot, priced: Priced) -> Migrate:
+    return migrate_to(priced.proposal.text, priced.strategy, snapshot)
+
+
+def none_better(found: Sequence[Priced]) -> str:
+    """Why no other order is proposed."""
+    if not found:
+        return "no other order makes fewer rows in between or keeps less state"
+    best = found[0]
+    return f"the best other order is {summary(best.proposal)}"
+
+
+def _known(snapshot: ClusterSnapshot) -> bool:
+    return snapshot.joins is not None and snapshot.joins.known
+
+
+def _able() -> tuple[Strategy, ...]:
+    """What the engine can do."""
+    return cast(tuple[Strategy, ...], STRATEGIES)
