@@ -7,8 +7,11 @@ from collections.abc import Iterator
 import numpy as np
 from hypothesis import strategies as st
 
+from control.migration.fit import Evidence
+from control.migration.joins import Joins
 from control.migration.model import Model
-from control.migration.trees import Mask, Tree, connected, members
+from control.migration.statistics import QueryShape, Statistics
+from control.migration.trees import Mask, Tree, below, connected, joins, members
 
 
 @st.composite
@@ -72,3 +75,25 @@ def all_trees(classes: tuple[Mask, ...], mask: Mask) -> Iterator[Tree]:
             for left in all_trees(classes, a):
                 for right in all_trees(classes, b):
                     yield left, right
+
+
+def joins_of(model: Model, tree: Tree, seconds: float = 60.0) -> Joins:
+    """What a query of this model would have told by now while it ran a tree, had there been no chance in it."""
+    bounds = tuple(
+        (i, j, float(model.reach[i, j]))
+        for i in range(len(model.rates))
+        for j in range(len(model.rates))
+        if i != j and np.isfinite(model.span_s)
+    )
+    shape = QueryShape(model.names, tuple(members(span) for span in model.classes), bounds)
+    statistics = Statistics(shape, time_s=1000.0, weight_s=seconds)
+    for n, given in enumerate(statistics.inputs):
+        reach = float(np.delete(model.reach[n], n).max())
+        given.rows = model.rates[n] * seconds
+        given.state_rows = model.rates[n] * reach
+        given.state_bytes = given.state_rows * model.row_bytes[n]
+    for parts in joins(tree):
+        mask = below(parts)
+        tried = 1e6 / max(model.selectivity(mask).value, 1e-12)
+        statistics.evidence[mask] = Evidence(tried, 1e6)
+    return Joins(shape, tree, statistics.pack())
