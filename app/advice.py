@@ -13,6 +13,7 @@ from control.interlock import facts, interlock, interlock_to_json
 from control.kinds import Asked
 from control.learn import numbers
 from control.menu import forecast, menu
+from control.orders import better_orders, priced_order
 from control.people import Actor, Role, Source
 from control.ports import Store
 from control.rules import rule_from, rule_to_json
@@ -39,6 +40,14 @@ class RecordedAdvice:
 
     def forecast(self, sample: Sample) -> list[float | None]:
         return forecast(sample.snapshot, numbers(self._store))
+
+    def orders(self, sample: Sample) -> list[dict[str, Any]]:
+        """Better join orders, best gain first; empty where nothing is known of the joins."""
+        return better_orders(sample.snapshot, numbers(self._store))
+
+    def order(self, sample: Sample, text: str) -> dict[str, Any]:
+        """One that somebody types. PlanError says what is wrong with it, with the column."""
+        return priced_order(sample.snapshot, numbers(self._store), text)
 
     def rule(self, text: str) -> Mapping[str, Any]:
         return rule_to_json(rule_from(text))

@@ -202,6 +202,16 @@ class Feed:
 
         return self.kept_behind(("menu", sample.query), read)
 
+    def orders(self, sample: Sample) -> Sequence[Mapping[str, Any]]:
+        """Better join orders than the one that runs."""
+        key = ("orders", sample.query, sample.time_s)
+        return self.kept(key, DEAR_S, lambda: self._parts.advice.orders(sample))
+
+    def order(self, sample: Sample, text: str) -> Mapping[str, Any]:
+        """A join order priced. PlanError where it is none."""
+        key = ("order", sample.query, sample.time_s, text)
+        return self.kept(key, DEAR_S, lambda: self._parts.advice.order(sample, text))
+
     def _tick(self, query: str) -> float:
         """Series are read again when there is another tick."""
         newest = self.newest(query)
