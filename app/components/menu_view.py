@@ -13,6 +13,7 @@ from app.components.help import mark
 from app.components.kit import button, d, s
 from app.components.steps import words
 from app.components.units import (
+    NONE,
     ahead,
     clock,
     duration,
@@ -83,6 +84,8 @@ def _cells(entry: Mapping[str, Any]) -> list[tuple[str, bool]]:
         cost = f"{said_size(spilled)} written" if spilled else "none"
         freed = signed_size(-spilled)
         return [(freed, not spilled), (said(owed), not owed), ("none", True), (cost, not spilled)]
+    if entry["do"] == "migrate":
+        return _of_order(entry)
     size, owed = float(entry["bytes"]), float(entry["owed_rows"])
     pause = float(entry["pause_s"])
     freed = signed_size(size if entry["do"] == "cleanup" else -size)
@@ -93,23 +96,47 @@ def _cells(entry: Mapping[str, Any]) -> list[tuple[str, bool]]:
     return [(freed, False), (put_off, not owed), (held, pause < TICK_S), (cost, False)]
 
 
+def _of_order(entry: Mapping[str, Any]) -> list[tuple[str, bool]]:
+    """A change of the join order: what it frees is state that the new order does not keep."""
+    freed = float(entry["before"]["state_bytes"]) - float(entry["after"]["state_bytes"])
+    if entry.get("strategy") is None:
+        return [(signed_size(freed), False), ("0", True), (NONE, True), ("cannot be done", False)]
+    still = float(entry["pause_s"])
+    cost = f"{said(entry['rows'])} rows, {duration(entry['duration_s'])}"
+    return [(signed_size(freed), False), ("0", True), (duration(still) if still else "none", not still),
+            (cost, False)]  # fmt: skip
+
+
 def _why(entry: Mapping[str, Any], best: bool) -> str:
     if entry["do"] == "nothing":
         return _why_nothing(entry)
-    full, gain = entry.get("full_s"), float(entry["gain_row_s"])
+    if entry["do"] == "migrate":
+        return _why_order(entry, best)
+    full = entry.get("full_s")
     then = "then none fills"
     if full is not None:
         then = f"then the first is full in {ahead(full)}" if full > 0 else "one node is full now"
+    return f"{_gains(entry, best)}; {then}."
+
+
+def _gains(entry: Mapping[str, Any], best: bool) -> str:
+    gain = float(entry["gain_row_s"])
     gains = f"gains {said(gain)} row·s"
     if gain <= 0:
-        what = "loses against doing nothing"
-    elif not entry["pays"]:
-        what = f"{gains}, less than twice its cost"
-    elif best:
-        what = f"{gains}, more than the others"
-    else:
-        what = f"{gains}, less than the first"
-    return f"{what}; {then}."
+        return f"loses {said(-gain)} row·s against doing nothing"
+    if not entry["pays"]:
+        return f"{gains}, less than twice its cost"
+    return f"{gains}, {'more than the others' if best else 'less than the first'}"
+
+
+def _why_order(entry: Mapping[str, Any], best: bool) -> str:
+    """By the rows that one join hands to the next."""
+    before, after = (float(entry[at]["between_per_s"]) for at in ("before", "after"))
+    then = f"then {said(after, '/s')} rows in between, now {said(before, '/s')}"
+    if entry.get("strategy") is None:
+        barred = [str(one["hindrance"]) for one in entry["strategies"].values()]
+        return f"{barred[0] if barred else 'no strategy can be taken'}; {then}."
+    return f"{_gains(entry, best)}; {then}."
 
 
 def _why_nothing(entry: Mapping[str, Any]) -> str:
@@ -123,7 +150,8 @@ def _why_nothing(entry: Mapping[str, Any]) -> str:
 def _acts(entry: Mapping[str, Any], may: bool) -> Component:
     """Of what is advised: the one button that is meant to be pressed, and one for later."""
     verb = words(entry["step"])[0].lower()
-    preview = _button(entry, "preview", f"Preview {verb}", "primary", may, right="arrow-right")
+    what = "another order" if entry["do"] == "migrate" else verb
+    preview = _button(entry, "preview", f"Preview {what}", "primary", may, right="arrow-right")
     save = _button(entry, "save", "Save as proposal", "", may)
     why = None if may else s(_why_not(), c="k")
     return d(preview, save, why, c="mi-act")

@@ -143,6 +143,30 @@ HELP: Mapping[str, Help] = {
         "Results per second over rows in per second, both decayed with a half-life of 60 s.",
         "Far above one: this operator multiplies rows; a plan that joins it later has less to carry.",
     ),
+    "orders": Help(
+        "Join order",
+        "Orders in which the same streams can be joined, with the same results.",
+        "The best trees by rows in between and by state, from measured rates and selectivities; priced like every action.",
+        "Preview one. A small gain or a low confidence is a reason to leave the order as it is.",
+    ),
+    "between": Help(
+        "Rows in between",
+        "Rows that one join hands to the next; most are thrown away later.",
+        "Rates times selectivities of the streams below each join but the last. CPU: of what the running joins take.",
+        "Far fewer: less work in every tick and less state. The results do not change.",
+    ),
+    "strategy": Help(
+        "Strategies",
+        "Moving state computes what is missing, then switches; the parallel track runs both plans until old rows are over.",
+        "Length, pause and memory from what joining and keeping a row takes, and from earlier migrations.",
+        "Take the advised one, unless results must not stand still, or memory is short.",
+    ),
+    "crossover": Help(
+        "Cost over windows",
+        "What each strategy costs were windows shorter or longer, everything else as it is.",
+        "Direct cost, and what is lost until the new order stands, in row·s; both axes are logarithmic.",
+        "Near the diamond both cost the same: choose by the pause or by the memory.",
+    ),
     "tiles": Help(
         "Groups by node",
         "One tile for each group of the operator, on the node that owns it; or each as wide as its memory.",

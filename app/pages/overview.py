@@ -347,6 +347,8 @@ def _propose(clicks: Sequence[Any], steps: Any, raw_view: Any) -> Any:
 
 def _asked(step: Mapping[str, Any]) -> dict[str, Any]:
     """A step as somebody would ask for it in words: what, where, how much."""
+    if step["do"] == "migrate":
+        return {name: step[name] for name in ("do", "order", "strategy")}
     if step["do"] == "move":
         return {"do": "move", "node": step["source"], "to": step["target"], "bytes": step["bytes"]}
     return {"do": step["do"], "node": step["node"], "bytes": step["bytes"]}

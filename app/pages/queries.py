@@ -16,7 +16,7 @@ from app.components.plan_tree import operators, title
 from app.components.units import clock
 from app.desk import act, feed
 from app.feed import Feed
-from app.pages import queries_new
+from app.pages import queries_new, queries_order, queries_order_view
 from app.pages import queries_view as shown
 from app.pages.page import POLLED, Page, Seen, look, mark
 from control.people import Role
@@ -36,8 +36,10 @@ ASKED = {
 }  # fmt: skip
 
 
-def layout(**_: Any) -> Component:
-    return d(_list(), d(d(_plan(), _nodes(), c="stack"), _beside(), id="queries-one", c="two"), queries_new.drawer(), confirm.dialog("queries"),
+def layout(order: str = "", **_: Any) -> Component:
+    one = d(d(_plan(), _nodes(), c="stack"), _beside(), id="queries-one", c="two")
+    way = d(id="queries-way", c="mg-ways", role="status")
+    return d(_list(), queries_order.layout(order), way, one, queries_new.drawer(), confirm.dialog("queries"),
              *_stores(), id="queries", c="stack")  # fmt: skip
 
 
@@ -68,7 +70,9 @@ def _plan() -> Component:
         d(states.loading(260), id="queries-plan"),
         shown.help_line(),
         sub=s(id="queries-plan-sub"),
-        right=legend(("mem", "in memory"), ("disk", "on disk")),
+        right=d(
+            legend(("mem", "in memory"), ("disk", "on disk")), queries_order.opener(), c="mg-right"
+        ),
         c="data",
     )
 
@@ -113,6 +117,7 @@ def register(on: Callbacks) -> None:
         Output("queries-operator-sub", "children"),
         Output("queries-facts", "children"),
         Output("queries-file", "children"),
+        Output("queries-way", "children"),
         Output("queries-at", "data"),
         *POLLED,
         Input("queries-chosen", "data"),
@@ -145,6 +150,7 @@ def register(on: Callbacks) -> None:
     )(_said)
     confirm.register(on, "queries", Role.OPERATOR, ASKED)
     queries_new.register(on)
+    queries_order.register(on)
 
 
 def _refresh(_: int, raw_view: Any, chosen: Any, *rest: Any) -> list[Any]:
@@ -167,6 +173,7 @@ def _refresh(_: int, raw_view: Any, chosen: Any, *rest: Any) -> list[Any]:
         *_if_new(
             "query", told, before, (seen.query, look_is, round(seen.now_s / 30)), _of_query(seen)
         ),
+        *_if_new("way", told, before, *_way(seen)),
         told,
     ]
 
@@ -177,6 +184,20 @@ def _if_new(
     """`made`, unless the browser shows just that already."""
     told[name] = mark(value)
     return made if told[name] != before.get(name) else [no_update] * len(made)
+
+
+def _way(seen: Seen) -> tuple[Any, list[Any]]:
+    """Changes of the join order: what is said of them, and by what it is known whether that is new."""
+    found = [
+        row
+        for row in feed().actions(seen.name, queries_order_view.DONE_S)
+        if row.body["step"]["do"] == "migrate"
+    ]
+    going = {row.id: row for row in (*found, *feed().running(seen.name))}
+    rows = [row for row in going.values() if row.body["step"]["do"] == "migrate"]
+    shown_ = queries_order_view.way(sorted(rows, key=lambda row: row.started_s), seen.now_s)
+    every = 1 if any(row.ended_s is None for row in rows) else 10
+    return (rows, round(seen.now_s / every)), [shown_]
 
 
 def _plan_is(seen: Seen) -> Any:

@@ -18,6 +18,7 @@ from app.settings import ConsoleSettings
 from control.actions import Action, to_json
 from control.dispatch import Dispatcher
 from control.ledger import ActionRow, QueryRow, RuleRow, Wanted
+from control.migration.joins import Joins
 from control.people import Role, User
 from control.plans import Cleanup, Move, Part, Spill, Step
 from control.rules import shipped_rules
@@ -47,6 +48,7 @@ class Stage:
     version: int = 0
     url: str = ""
     moved: dict[int, int] = field(default_factory=dict)  # group → node
+    joins: Joins | None = None  # what is known of the query's joins
 
     def __post_init__(self) -> None:
         self.store: Any = open_store(self.folder, create=True)
@@ -144,7 +146,9 @@ class Stage:
             rows_out_per_s=out, busy=np.clip(0.4 + 0.5 * self.grows * wave, 0, 1),
         )  # fmt: skip
         operators = (Operator(OPERATOR, 3, self.groups, 7_200.0),)
-        snapshot = ClusterSnapshot(QUERY, self.version, now_s, nodes, operators, groups)
+        snapshot = ClusterSnapshot(
+            QUERY, self.version, now_s, nodes, operators, groups, joins=self.joins
+        )
         return self._told(snapshot, out, wave)
 
     def _groups(self, owner: Any, share: Any, per_node: Any, wave: float, now_s: float) -> Groups:
