@@ -29,9 +29,9 @@ def bases(flow: Flow, marks: Mapping[str, int], manifest: Manifest) -> Bases:
     out: dict[str, int] = {}
     for source in flow.sources:
         (alias,) = flow.ops[source.op].sides[source.side].aliases
-        front = known.get((source.op, source.side), {})
-        if source.time in front:
-            out[alias] = front[source.time]
+        ways = known[source.op, source.side]
+        if source.time and all(source.time in front for front in ways):
+            out[alias] = min(front[source.time] for front in ways)
     return out
 
 
@@ -77,41 +77,38 @@ def _over(
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """Rows of input `early` that are older than `before` may have gone, as far as one other side matters."""
+    """Rows of input `early` that are older than `before` may have gone, as far as one other input matters."""
 
     early: str
     before: int
 
 
-Gone = tuple[tuple[Cut, ...], ...]  # of one side, for each other one
+Gone = tuple[tuple[Cut, ...], ...]  # of one side, for each input of its other sides
 Cuts = Mapping[tuple[str, int], Gone]
 
 
 def cuts(flow: Flow, marks: Mapping[str, int], manifest: Manifest) -> Cuts:
-    """What every side may have let go of by now: rows that are too old for all other sides. Neither held rows nor
-    such as are owed count, so that it was never more. What an operator below promises depends on the tree, and an
-    operator may be older than the plan: after a migration only what the inputs themselves promise is an upper bound."""
-    bare = replace(manifest, holds=(), disk={})
-    known = fronts(flow, marks, bare)
-    if manifest.plan is not None:
-        most = {time_id(alias): at for alias, at in bases(flow, marks, bare).items()}
-        known = dict.fromkeys(known, most)
-    out = {}
-    for op in flow.ops:
-        for side in range(len(op.sides)):
-            others = [n for n in range(len(op.sides)) if n != side]
-            out[op.id, side] = tuple(_cuts(op, side, n, known) for n in others)
-    return out
+    """What every side may have let go of by now: rows that are too old for all inputs of other sides. Neither held
+    rows nor such as are owed count, so that it was never more. What inputs promise does not depend on the tree, which
+    may have been another one."""
+    most = bases(flow, marks, replace(manifest, holds=(), disk={}))
+    return {
+        (op.id, at): tuple(
+            _cuts(op, at, alias, most)
+            for other, side in enumerate(op.sides)
+            if other != at
+            for alias in side.aliases
+        )
+        for op in flow.ops
+        for at in range(len(op.sides))
+    }
 
 
-def _cuts(
-    op: Op, side: int, other: int, known: Mapping[tuple[int, int], Mapping[str, int]]
-) -> tuple[Cut, ...]:
-    front = known.get((op.number, other), {})
+def _cuts(op: Op, at: int, alias: str, most: Bases) -> tuple[Cut, ...]:
     return tuple(
-        Cut(limit.early, front[limit.late] - limit.us)
+        Cut(limit.early, most[alias] - limit.us)
         for limit in op.limits
-        if (limit.early_side, limit.late_side) == (side, other) and limit.late in front
+        if (limit.early_side, limit.late) == (at, time_id(alias)) and alias in most
     )
 
 

@@ -6,19 +6,17 @@ ticks less the stream's delay; rows that break it are late. Pure; the driver cal
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 
 from engine.flow import Flow, Op
-from engine.operators.multi_join import Limit
 from engine.state import ranges
-from engine.state.model import Hold, Manifest, Place, Run
+from engine.state.model import Hold, Manifest, Place, Run, Times
 from engine.state.ranges import Ranges
 
 NEVER = -(1 << 62)
-Fronts = Mapping[
-    str, int
-]  # event time column -> no row to come is older; missing: nothing is known
+Front = Mapping[str, int]  # event time column -> no row to come is older; missing: nothing is known
+Fronts = tuple[Front, ...]  # ways in which a row may come: each is in one of them, at least
 
 
 def idle(flow: Flow, arrived: Mapping[str, float], now_s: float) -> set[str]:
@@ -47,32 +45,41 @@ def watermarks(
 
 def fronts(
     flow: Flow, marks: Mapping[str, int], manifest: Manifest
-) -> dict[tuple[int, int], dict[str, int]]:
-    """For each side of each operator: the least time of rows to come, held ones included."""
-    out: dict[tuple[int, int], dict[str, int]] = {}
+) -> dict[tuple[int, int], Fronts]:
+    """For each side of each operator: the least times of rows to come, held ones included. A row of several inputs
+    is new because one of its parts is, and each of them says something else about how old the others may be."""
+    out: dict[tuple[int, int], list[Front]] = {}
     waiting = [hold for hold in manifest.holds if not _suspended(flow, manifest, hold)]
-    unseen = {
-        (s.op, s.side) for s in flow.sources if s.mark not in marks
-    }  # UNION ALL waits for all its streams
     for source in flow.sources:
-        if source.time and (source.op, source.side) not in unseen:
-            mine = out.setdefault((source.op, source.side), {})
-            mine[source.time] = min(marks[source.mark], mine.get(source.time, marks[source.mark]))
+        mark = marks.get(source.mark)
+        front = {source.time: mark} if source.time and mark is not None else {}
+        out.setdefault((source.op, source.side), []).append(front)
     for op in flow.ops:
         for at, side in enumerate(op.sides):
-            mine = out.setdefault((op.number, at), {})
-            for hold in waiting:
-                if (hold.operator, hold.input) == (op.id, at):
-                    for name, (low, _) in zip(side.times, hold.times, strict=False):
-                        if name in mine:
-                            mine[name] = min(mine[name], low)
+            mine = out.setdefault((op.number, at), [])
+            held = [h for h in waiting if (h.operator, h.input) == (op.id, at)]
+            if held:
+                mine.append(_least((side.times, hold.times) for hold in held))
         if op.target is not None:
-            above = _above(op, [out[op.number, n] for n in range(len(op.sides))])
-            for name, low in _owed(op, manifest).items():
-                if name in above:
-                    above[name] = min(above[name], low)
-            out[op.target.op, op.target.side] = above
+            above = out.setdefault((op.target.op, op.target.side), [])
+            above += _above(op, [out[op.number, n] for n in range(len(op.sides))])
+            if owed := _owing(op, manifest):
+                above.append(_least(owed))
+    return {side: _distinct(found) for side, found in out.items()}
+
+
+def _least(found: Iterable[tuple[Sequence[str], Times]]) -> Front:
+    """The least times of some rows."""
+    out: dict[str, int] = {}
+    for names, times in found:
+        for name, (low, _) in zip(names, times, strict=False):
+            out[name] = min(low, out.get(name, low))
     return out
+
+
+def _distinct(found: Iterable[Front]) -> Fronts:
+    """Each way once."""
+    return tuple({tuple(sorted(front.items())): front for front in found}.values())
 
 
 def suspended(manifest: Manifest, op: Op) -> set[int]:
@@ -89,38 +96,28 @@ def _suspended(flow: Flow, manifest: Manifest, hold: Hold) -> bool:
     return op.grouping is not None and set(hold.groups) <= suspended(manifest, op)
 
 
-def _owed(op: Op, manifest: Manifest) -> dict[str, int]:
-    """The least times of results that an operator still owes: of all its rows, where any is on disk."""
+def _owing(op: Op, manifest: Manifest) -> list[tuple[Sequence[str], Times]]:
+    """Times of results that an operator still owes: of all its rows, where any is on disk."""
     if not any(place.operator == op.id for place in manifest.disk):
-        return {}
-    out: dict[str, int] = {}
-    for place, runs in (*manifest.disk.items(), *manifest.runs.items()):
-        if place.operator == op.id:
-            for run in runs:
-                names = op.sides[place.input].times
-                for name, (low, _) in zip(names, run.times, strict=True):
-                    out[name] = min(low, out.get(name, low))
-    return out
+        return []
+    return [
+        (op.sides[place.input].times, run.times)
+        for place, runs in (*manifest.disk.items(), *manifest.runs.items())
+        if place.operator == op.id
+        for run in runs
+    ]
 
 
-def _above(op: Op, below: list[dict[str, int]]) -> dict[str, int]:
+def _above(op: Op, below: Sequence[Sequence[Front]]) -> Iterator[Front]:
     """Times of results to come. Each has a new part on some side; seen from there, the windows say how
     old the other parts can be."""
-    out: dict[str, int] = {}
-    for at, front in enumerate(below):
-        for name, own in front.items():
-            reach = [own]
-            for other in range(len(below)):
-                if other != at:
-                    known = [
-                        below[other][m.late] - m.us
-                        for m in op.limits
-                        if (m.early_side, m.early, m.late_side) == (at, name, other)
-                        and m.late in below[other]
-                    ]
-                    reach.append(max(known, default=NEVER))
-            out[name] = min(reach)
-    return {name: front for name, front in out.items() if front > NEVER // 2}
+    for at, ways in enumerate(below):
+        for front in ways:
+            out = dict(front)
+            for m in op.limits:
+                if m.late_side == at and m.late in front:
+                    out[m.early] = max(front[m.late] - m.us, out.get(m.early, NEVER))
+            yield out
 
 
 def expired(
@@ -135,7 +132,8 @@ def expired(
         op = ops[place.operator]
         dead: list[Run] = []
         if op.limits:
-            dead = [run for run in runs if _is_over(op, place.input, run, known)]
+            ends = _ends(op, place.input, known)
+            dead = [run for run in runs if _is_over(op.sides[place.input].times, run, ends)]
         elif op.grouping is not None and not op.grouping.rows:
             over = manifest.fronts.get(op.id, NEVER) - op.grouping.us
             dead = [run for run in runs if run.times[0][1] < over]
@@ -174,7 +172,8 @@ def due(
     for op in flow.ops:
         if op.grouping is not None:
             since = manifest.fronts.get(op.id, NEVER)
-            out[op.id] = since, max(since, known[op.number, 0].get(op.grouping.time, NEVER))
+            until = min(front.get(op.grouping.time, NEVER) for front in known[op.number, 0])
+            out[op.id] = since, max(since, until)
     return out, any(
         _waits(run, *out[place.operator])
         for place, runs in manifest.runs.items()
@@ -189,26 +188,26 @@ def _waits(run: Run, since: int, until: int) -> bool:
     return since < until and greatest >= since and least < until
 
 
-def _is_over(op: Op, side: int, run: Run, known: Mapping[tuple[int, int], Fronts]) -> bool:
-    """Can no result to come have a part from this run? Such a result has a new part on some other side;
-    the run is over once a new part on any of them is too late for all of its rows."""
-    times = dict(zip(op.sides[side].times, run.times, strict=True))
-    others = [other for other in range(len(op.sides)) if other != side]
-    return all(
-        _too_late(op.limits, side, other, times, known.get((op.number, other), {}))
-        for other in others
-    )
+def _ends(op: Op, side: int, known: Mapping[tuple[int, int], Fronts]) -> list[dict[str, int]]:
+    """When a side's rows are over, for each way in which a row of another side may come: rows older than that."""
+    out = []
+    for other in range(len(op.sides)):
+        if other == side:
+            continue
+        limits = [m for m in op.limits if (m.early_side, m.late_side) == (side, other)]
+        for front in known.get((op.number, other)) or ({},):
+            ends: dict[str, int] = {}
+            for m in limits:
+                if m.late in front:
+                    ends[m.early] = max(front[m.late] - m.us, ends.get(m.early, NEVER))
+            out.append(ends)
+    return out
 
 
-def _too_late(
-    limits: Iterable[Limit],
-    side: int,
-    other: int,
-    times: Mapping[str, tuple[int, int]],
-    front: Fronts,
-) -> bool:
-    return any(
-        front.get(m.late, NEVER) - times[m.early][1] > m.us
-        for m in limits
-        if (m.early_side, m.late_side) == (side, other)
+def _is_over(names: Sequence[str], run: Run, ends: Sequence[Mapping[str, int]]) -> bool:
+    """Can no result to come have a part from this run? Such a result has a new part on some other side; the run
+    is over once all of its rows are too old for any of them."""
+    latest = {name: high for name, (_, high) in zip(names, run.times, strict=True)}
+    return bool(ends) and all(
+        any(latest[name] < end for name, end in mine.items()) for mine in ends
     )
