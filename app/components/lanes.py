@@ -14,7 +14,7 @@ from app.components.steps import groups_in
 from app.components.units import node_name, said_size
 from control.ledger import ActionRow
 
-TONES = {"move": "held", "spill": "disk", "cleanup": "ink-2", "budget": "ink-2"}
+TONES = {"move": "held", "spill": "disk", "cleanup": "ink-2", "budget": "ink-2", "migrate": "held"}
 LOCAL = "local-"
 NAMED_MAX = 3  # nodes
 LANES_MAX = 3
@@ -60,10 +60,12 @@ def _range(row: ActionRow) -> Range:
     tone = "fail" if row.state == "failed" else TONES.get(do, "ink-2")
     if do == "move":
         what = f"{groups_in(step)} groups {node_name(step['source'])} → {node_name(step['target'])}"
+    elif do == "migrate":
+        what = str(step["order"])
     else:
         size = row.bytes or step.get("bytes", 0)
         what = f"{node_name(step['node'])} · {said_size(size)}"
-    word = {"cleanup": "clean up"}.get(do, do)
+    word = {"cleanup": "clean up", "migrate": "join order"}.get(do, do)
     state = f" {row.state}" if row.state in ("failed", "cancelled") else ""
     by = f" · {row.rule}" if row.rule else ""
     return Range(

@@ -8,6 +8,7 @@ from typing import Any
 
 from app.components import charts
 from app.components.charts import Ink
+from app.components.steps import STRATEGIES
 from app.components.units import duration, prefixed
 
 HEIGHT = 262
@@ -15,11 +16,7 @@ SPAN = 16.0  # so many times shorter and longer windows are shown
 DECADES_MAX = 8  # of cost: beyond, lines leave the chart
 LEAST_ROW_S = 1e-3
 TICKS_S = (0.1, 1.0, 10.0, 60.0, 600.0, 3_600.0, 36_000.0, 86_400.0, 864_000.0)
-NAMES: Mapping[str, str] = {
-    "moving": "moving state",
-    "parallel": "parallel track",
-    "delta": "no intermediate state",
-}
+Label = tuple[str, str, float, float, str]  # colour, text, x, y, marker
 
 
 def crossover(told: Mapping[str, Any], theme: str) -> dict[str, Any] | None:
@@ -29,7 +26,7 @@ def crossover(told: Mapping[str, Any], theme: str) -> dict[str, Any] | None:
         return None
     ink = Ink(theme)
     x = [window_s * float(point["factor"]) for point in points]
-    names = [name for name in NAMES if name in points[0]]
+    names = [name for name in STRATEGIES if name in points[0]]
     costs = {name: [_cost(point, name) for point in points] for name in names}
     low, high = _span(costs, now_at(points))
     tints = {name: ink("accent" if name == told.get("strategy") else "ink-2") for name in names}
@@ -37,7 +34,7 @@ def crossover(told: Mapping[str, Any], theme: str) -> dict[str, Any] | None:
     labels = _labels(told, costs, points, tints, ink)
     for tint, text, at_x, at_y, marker in labels:
         traces.append(_marker(at_x, at_y, tint, marker, text))
-    notes = [_note(x, one, low, high) for one in labels]
+    notes = _notes(labels, x, (low, high))
     return {
         "data": traces,
         "layout": charts.layout(
@@ -83,11 +80,11 @@ def _labels(
     points: Sequence[Mapping[str, Any]],
     tints: Mapping[str, str],
     ink: Ink,
-) -> list[tuple[str, str, float, float, str]]:
-    """(colour, text, x, y, marker): each strategy today, and where they cross if that can be seen."""
+) -> list[Label]:
+    """Each strategy today, and where they cross if that can be seen."""
     window_s, now = float(told["window_s"]), now_at(points)
     found = [
-        (tints[name], NAMES[name], window_s, column[now], "circle")
+        (tints[name], STRATEGIES[name], window_s, column[now], "circle")
         for name, column in costs.items()
     ]
     factor = told.get("crossover")
@@ -115,18 +112,31 @@ def _marker(x: float, y: float, tint: str, symbol: str, text: str) -> dict[str, 
     }  # fmt: skip
 
 
-def _note(
-    x: Sequence[float], one: tuple[str, str, float, float, str], low: float, high: float
-) -> dict[str, Any]:
-    """Beside its marker, on the side where there is room; the crossing's above it."""
-    tint, text, at_x, at_y, marker = one
-    crossing = marker != "circle"
-    right = log10(at_x) > (log10(x[0]) + log10(x[-1])) / 2 or crossing
-    upper = log10(at_y) > (low + high) / 2
-    shift = (-14 if upper else 14) if crossing else (9 if upper else -9)
+def _notes(
+    labels: Sequence[Label], x: Sequence[float], rows: tuple[float, float]
+) -> list[dict[str, Any]]:
+    """Lines rise to the right: the dearer one's name is left above its marker, the other's right below; so is the
+    crossing's, where there is room."""
+    today = sorted((one for one in labels if one[4] == "circle"), key=lambda one: one[3])
+    found = [_note(one, bool(place), 9 if place else -9) for place, one in enumerate(today)]
+    cross = next((one for one in labels if one[4] != "circle"), None)
+    if cross is not None:
+        across = _share(log10(cross[2]), log10(x[0]), log10(x[-1]))
+        left = across > 0.4
+        below = not left and _share(log10(cross[3]), *rows) > 0.2
+        found.append(_note(cross, left, -13 if below else 13))
+    return found
+
+
+def _share(value: float, low: float, high: float) -> float:
+    return (value - low) / (high - low) if high > low else 0.5
+
+
+def _note(one: Label, left: bool, up: int) -> dict[str, Any]:
+    tint, text, at_x, at_y, _ = one
     made = charts.note(log10(at_x), log10(at_y), charts.safe(text), tint)
-    side = {"xanchor": "right", "xshift": -9} if right and crossing else {"xshift": 9}
-    return {**made, "yshift": shift, **side}
+    side = {"xanchor": "right", "xshift": -9} if left else {"xshift": 9}
+    return {**made, "yshift": up, **side}
 
 
 def _now(window_s: float, ink: Ink) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from dash import html
 from dash.development.base_component import Component
 
 from app.components import plan_tree as tree
@@ -17,7 +18,7 @@ from app.components.plan_view import at, framed
 from app.components.units import figure, percent, rate, said, said_size
 
 SMALL = tree.Sizes(104, 42, 168, 46, 18, 60)
-ABOVE = 24.0  # the middle of a state's label, above the box whose rows it keeps
+ABOVE = 22.0  # the middle of a state's label, above the box whose rows it keeps
 LABEL_W, LABEL_H = 116, 20
 FATES: Mapping[str, tuple[str, str, str]] = {  # what becomes of a state: its look, icon, word
     "shared": ("reused", "equal", "reused"),
@@ -105,7 +106,8 @@ def _state(
 ) -> Component:
     """On its line, above the box whose rows it keeps."""
     look, ic, word = FATES[str(side["fate"])]
-    x, y = edge.above(ABOVE)
+    # Streams stand close together: their labels stand above them, not where the lines come together.
+    x, y = edge.above(ABOVE) if tree.children(child) else (edge.x0, edge.y0 - ABOVE)
     half = LABEL_W / 2
     x = min(max(x, half), placed.width - half)
     name = tree.called(child)
@@ -116,7 +118,7 @@ def _state(
         "top": f"{y - LABEL_H / 2:.1f}px",
         "width": f"{LABEL_W}px",
     }
-    inside = [icon(ic), s(s("S", c="st-s"), name, c="st-i clip"), s(size, c="st-z num")]
+    inside = [icon(ic), s("S", html.Sub(name), c="st-i clip"), s(size, c="st-z num")]
     return d(*inside, s(f", {word}", c="sr"), c=f"st {look}", style=style, title=text)
 
 

@@ -14,8 +14,8 @@ from app.components import order_chart, order_tree, plan_tree
 from app.components.charts import graph
 from app.components.help import mark
 from app.components.kit import d, icon, panel, s
-from app.components.order_chart import NAMES
 from app.components.order_tree import FATES, Pair
+from app.components.steps import STRATEGIES as NAMES
 from app.components.units import (
     NONE,
     duration,
@@ -27,7 +27,8 @@ from app.components.units import (
 )
 
 Told = Mapping[str, Any]
-LEAST_SHARE = 0.09  # of the bar of states: so much room has the smallest
+LEAST_SHARE = 0.04  # of the bar of states: so much room has the smallest
+READ_SHARE = 0.2  # and so much one whose size is written on it
 
 
 def preview(told: Told, running: str, theme: str, id: str, foot: Component) -> list[Component]:
@@ -157,7 +158,7 @@ def _bar(pair: Pair) -> Component:
     whole = sum(size for _, _, size in found.values()) or 1.0
     parts = [
         d(
-            s(said_size(size)),
+            s(said_size(size)) if size >= READ_SHARE * whole else None,
             c=f"sb {FATES[name][0]}",
             style={"flex": f"{max(LEAST_SHARE, size / whole):.3f} 1 0"},
             title=f"{FATES[name][2]}: {said_size(size)}",
@@ -219,7 +220,7 @@ def advice(told: Told, foot: Component) -> Component:
         if key != "behind_s" or any(told["strategies"][one][key] for one in names)
     ]
     barred = [
-        d(icon("ban"), s(f"{NAMES[one]}: {told['strategies'][one]['hindrance']}"), c="ck no")
+        d(icon("ban"), s(f"{NAMES[one]}: {told['strategies'][one]['hindrance']}"), c="ck")
         for one in names
         if told["strategies"][one]["hindrance"]
     ]

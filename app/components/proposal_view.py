@@ -8,7 +8,7 @@ from typing import Any
 
 from dash import html
 
-from app.components import reasons, states
+from app.components import proposal_order, reasons, states
 from app.components.help import mark
 from app.components.kit import button, chip, d, icon, link, s
 from app.components.steps import said_plan, said_step
@@ -63,8 +63,11 @@ def state_of(found: Proposal, now_s: float) -> ProposalState:
 def top(found: Proposal, state: ProposalState, told: Mapping[str, Any], view: View) -> list[Any]:
     """What it is, and what it would do."""
     preview = found.preview
-    parts = [_head(found, state, view), _said(told), nodes(preview.get("nodes", ()))]
-    return [*parts, _effect(preview)]
+    head = [_head(found, state, view), _said(told)]
+    order = proposal_order.of_preview(preview)
+    if order is not None:
+        return [*head, proposal_order.effect(order, found.query)]
+    return [*head, nodes(preview.get("nodes", ())), _effect(preview)]
 
 
 def _head(found: Proposal, state: ProposalState, view: View) -> Any:

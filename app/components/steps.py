@@ -15,6 +15,11 @@ VERBS = {
     "budget": "Set budget",
     "migrate": "Change order",
 }
+STRATEGIES = {  # how a join order is changed
+    "moving": "moving state",
+    "parallel": "parallel track",
+    "delta": "no intermediate state",
+}
 
 
 def groups_in(step: Mapping[str, Any]) -> int:
@@ -45,6 +50,8 @@ def said_plan(plan: Mapping[str, Any]) -> Any:
     if not steps:
         return "Nothing"
     verb, rest = words(steps[0])
+    if steps[0].get("do") == "migrate":  # its bytes are all that the query has
+        return [s(verb, c="b"), f" {rest}"]
     size = said_size(sum(step.get("bytes", 0) for step in steps))
     more = f" and {len(steps) - 1} more" if len(steps) > 1 else ""
     return [s(verb, c="b"), f" {rest}{more}, {size}"]

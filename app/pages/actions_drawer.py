@@ -15,7 +15,7 @@ from app.components.kit import button, chip, d, icon, s
 from app.components.lanes import LOCAL
 from app.components.steps import words
 from app.components.units import clock, counted, duration, moment, percent, said_size
-from app.pages.actions_figures import predictions
+from app.pages.actions_figures import STILL, predictions
 from app.pages.actions_receipt import receipt
 from app.pages.actions_steps import key_of, timeline
 from app.view import View
@@ -143,7 +143,9 @@ def _head(opened: Opened, action: Action) -> Component:
 def _outcome(row: ActionRow) -> list[str]:
     found = []
     pause = row.actual.get("pause_s")
-    if pause is not None:
+    if pause is not None and row.body["step"]["do"] == "migrate":
+        found.append(f"{STILL} for {duration(float(pause))}" if pause else "without a pause")
+    elif pause is not None:
         found.append(f"input held {duration(float(pause))}" if pause else "no input held")
     if row.receipt.get("ok"):
         found.append("no row lost, none twice")

@@ -46,7 +46,14 @@ FIGURES: Mapping[str, tuple[str, str]] = {
     "cleanup_join_cpu_s": ("CPU to join", "s"),
     "cleanup_rows": ("results let out", "rows"),
     "move_bandwidth": ("transfer", "bytes/s"),
+    "recompute_rows": ("computed anew", "rows"),
+    "recompute_cpu_s": ("CPU to compute", "s"),
+    "sort_rows": ("sorted anew", "rows"),
+    "sort_cpu_s": ("CPU to sort", "s"),
+    "job_s": ("each job besides", "s"),
+    "swap_s": ("plan in place", "s"),
 }
+STILL = "results stood still"  # while a join order is changed; the input is not held
 LEARNED = {
     "write_s_per_byte": "writing",
     "read_s_per_byte": "reading",
@@ -55,6 +62,11 @@ LEARNED = {
     "bandwidth_bytes_per_s": "transfer",
     "owed_factor": "results owed",
     "tick_s": "a tick",
+    "recompute_s_per_row": "computing",
+    "sort_s_per_row": "sorting",
+    "side_cores": "side jobs' cores",
+    "job_s": "a side job",
+    "swap_s": "plan in place",
 }
 OFF_MAX = 4.0  # the track goes from a quarter to four times what was predicted
 CLOSE = 0.25  # within a quarter of what was predicted
@@ -113,7 +125,8 @@ def predictions(row: ActionRow, lessons: Sequence[Learned]) -> Component:
         s("off by", c="r"),
         s("÷4 … ×4", c="ac-mid"),
     ]
-    rows = [_figure(one) for one in found]
+    migrates = row.body["step"]["do"] == "migrate"
+    rows = [_figure(one, STILL if migrates and one["figure"] == "pause_s" else "") for one in found]
     return d(
         title("Predicted and actual", "predicted"),
         d(*heads, c="ac-pa h"),
@@ -128,7 +141,7 @@ def _something(one: Mapping[str, Any]) -> bool:
     return bool(one["predicted"] or one["actual"])
 
 
-def _figure(one: Mapping[str, Any]) -> Component:
+def _figure(one: Mapping[str, Any], called: str = "") -> Component:
     name, how = FIGURES[one["figure"]]
     predicted, actual = float(one["predicted"]), float(one["actual"])
     place = place_of(predicted, actual)
@@ -139,7 +152,7 @@ def _figure(one: Mapping[str, Any]) -> Component:
     )
     track = d(html.I(className="ac-line"), zone, html.I(className="ac-is"), dot, c="ac-blt")
     return d(
-        s(name),
+        s(called or name),
         s(written(predicted, how), c="r dim"),
         s(written(actual, how), c="r b"),
         s(off(predicted, actual), c="r"),

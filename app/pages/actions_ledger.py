@@ -26,7 +26,7 @@ STATES = (
     "running",
     *(state.value for state in (State.DONE, State.FAILED, State.CANCELLED, State.REJECTED)),
 )
-KINDS = (ALL, "move", "spill", "cleanup", "budget")
+KINDS = (ALL, "move", "spill", "cleanup", "migrate", "budget")
 BY: Mapping[str, str] = {  # what nodes spill by themselves comes many times as often
     ALL: "People and rules",
     "people": "People",

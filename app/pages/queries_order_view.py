@@ -10,8 +10,8 @@ from dash.development.base_component import Component
 
 from app.components import states
 from app.components.kit import button, chip, d, link, num, s, table
-from app.components.order_chart import NAMES
 from app.components.order_view import by
+from app.components.steps import STRATEGIES as NAMES
 from app.components.units import NONE, duration, percent, said, size
 from control.actions import FINAL, State
 from control.ledger import ActionRow

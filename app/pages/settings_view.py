@@ -44,6 +44,11 @@ WORDS: Mapping[str, tuple[str, float, str]] = {
     "transfer_s_per_byte": ("copying for a move", 1e9, "CPU s/GB"),
     "bandwidth_bytes_per_s": ("speed of a copy", 1e-6, "MB/s"),
     "tick_s": ("length of a tick", 1.0, "s"),
+    "recompute_s_per_row": ("computing state for another order", 1e6, "CPU s/M rows"),
+    "sort_s_per_row": ("sorting state for another order", 1e6, "CPU s/M rows"),
+    "side_cores": ("what its tasks get beside the ticks", 1.0, "cores"),
+    "job_s": ("what each of its jobs takes besides", 1.0, "s"),
+    "swap_s": ("putting another plan in place", 1.0, "s"),
 }
 FIGURES: Mapping[str, str] = {
     "spill_cpu_s": "writing, CPU s",
@@ -53,6 +58,11 @@ FIGURES: Mapping[str, str] = {
     "cleanup_rows": "results owed",
     "move_bandwidth": "copy, B/s",
     "tick_s": "tick, s",
+    "recompute_cpu_s": "computing state, CPU s",
+    "sort_cpu_s": "sorting state, CPU s",
+    "side_cores": "cores of side jobs",
+    "job_s": "a side job besides, s",
+    "swap_s": "plan in place, s",
 }
 BYTES = frozenset({"segment_bytes_max", "hold_bytes_max"})
 
