@@ -22,6 +22,8 @@ GROWS_WITH: Mapping[str, str] = {
     "move_cpu_s": "bytes",
     "cleanup_read_cpu_s": "bytes",
     "cleanup_join_cpu_s": "cleanup_rows",
+    "recompute_cpu_s": "recompute_rows",
+    "sort_cpu_s": "sort_rows",
 }
 BASE = Coefficients()
 

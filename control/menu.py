@@ -17,6 +17,7 @@ from control.cost.options import Option, Priced
 from control.cost.outlook import Outlook, look
 from control.cost.search import Breadth, ranked
 from control.limits import Limits
+from control.orders import better_orders
 from control.plans import Plan, Reason, Step, Topic, plan_to_json, step_to_json
 from control.policies.best_gain import rows_of, step_of
 from control.predict import HORIZON, NODE_RULE, gains
@@ -25,6 +26,7 @@ from control.snapshot import NO_LIMIT, ClusterSnapshot, Doubles, node_sums
 SEARCHED = Breadth(senders=4, receivers=3, spills=4, cleanups=4)
 DAY_S = 86_400.0
 Made = tuple[Option, Step, Exact]
+ORDERS = 2  # of other join orders at most
 TIMES = np.r_[0.0, np.geomspace(1.0, DAY_S, 240)]
 
 
@@ -41,9 +43,26 @@ def menu(
     best = _one_each(ranked(outlook, limits, SEARCHED))
     found = [made for priced in best if (made := _made(outlook, priced))]
     found.sort(key=lambda made: -made[2].gain_row_s)
-    entries = [_entry(outlook, *made, seed) for made in _mixed(found, most - 1)]
-    entries = sorted([*entries, _nothing(outlook)], key=lambda e: (-e["gain_row_s"], e["do"]))
+    orders = _orders(snapshot, numbers, limits, rule, seed, min(ORDERS, most // 2))
+    entries = [_entry(outlook, *made, seed) for made in _mixed(found, most - 1 - len(orders))]
+    entries = [*entries, *orders, _nothing(outlook)]
+    entries = sorted(entries, key=lambda e: (-e["gain_row_s"], e["do"]))
     return [{"rank": n, **entry} for n, entry in enumerate(entries, start=1)]
+
+
+def _orders(
+    snapshot: ClusterSnapshot,
+    numbers: Coefficients,
+    limits: Limits,
+    rule: LocalRule,
+    seed: int,
+    most: int,
+) -> list[dict[str, Any]]:
+    """Other join orders that are possible, with what other entries have besides."""
+    found = better_orders(snapshot, numbers, limits, rule=rule, horizon=HORIZON, seed=seed)
+    bare = {"node": None, "to": None, "groups": 0, "owed_rows": 0.0}
+    able = [one for one in found if one["strategy"] is not None and not one["hindrance"]]
+    return [{**bare, **one, "text": one["summary"], "why": one["text"]} for one in able[:most]]
 
 
 def _one_each(best: list[Priced]) -> list[Priced]:

@@ -11,14 +11,14 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from control.cost.coefficients import Coefficients, Horizon, LocalRule
-from control.cost.outlook import Outlook, look
+from control.cost.outlook import look
 from control.errors import PlanError
 from control.join_order import BadOrder, read_order
 from control.limits import OPEN, Limits
 from control.migration.gain import Offer
 from control.migration.joins import Joins
 from control.migration.optimise import same_joins
-from control.migration.propose import Proposal, price, proposals, summary, told
+from control.migration.propose import Proposal, price, proposals, summary, told, verdict
 from control.migration.strategies import Strategy
 from control.migration.trees import Tree
 from control.plans import (
@@ -35,6 +35,7 @@ from control.plans import (
 from control.snapshot import ClusterSnapshot
 
 HORIZON = Horizon()
+SLICES = 6  # of a node and operator: all groups alike are in another order's hands, so few will do
 NODE_RULE = LocalRule(
     threshold=0.9, percent=30.0
 )  # the engine's own, where a query says nothing else
@@ -69,16 +70,24 @@ def better_orders(
     or one action may not touch so much state."""
     if not _known(snapshot) or migrate_to("", "", snapshot).bytes > limits.action_bytes_max:
         return []
-    outlook = look(snapshot, numbers, horizon, rule)
-    return [entry(outlook.snapshot, one) for one in better_at(outlook, seed)]
+    found = better(snapshot, numbers, rule=rule, horizon=horizon, seed=seed)
+    return [entry(snapshot, one) for one in found]
 
 
-def better_at(outlook: Outlook, seed: int = 0) -> list[Priced]:
-    """The same as values, where the outlook is there already."""
-    joins = outlook.snapshot.joins
+def better(
+    snapshot: ClusterSnapshot,
+    numbers: Coefficients,
+    *,
+    rule: LocalRule = NODE_RULE,
+    horizon: Horizon = HORIZON,
+    seed: int = 0,
+) -> list[Priced]:
+    """The same as values."""
+    joins = snapshot.joins
     if joins is None or not joins.known:
         return []
-    pace = joins.pace(outlook.numbers)
+    outlook = look(snapshot, numbers, horizon, rule, SLICES)
+    pace = joins.pace(numbers, len(snapshot.nodes))
     found = proposals(outlook, joins.model, joins.running, pace, seed, _able())
     return [Priced(one, one.advice.chosen) for one in found]
 
@@ -94,7 +103,7 @@ def priced_order(
     seed: int = 0,
 ) -> dict[str, Any]:
     """Any order that somebody types. PlanError where it is none, or nothing is known of the query's joins yet."""
-    found = priced_at(look(snapshot, numbers, horizon, rule), order, strategy, seed)
+    found = priced(snapshot, numbers, order, strategy, rule=rule, horizon=horizon, seed=seed)
     if found is None:
         raise PlanError(
             "rates and selectivities are not known yet",
@@ -104,13 +113,23 @@ def priced_order(
     return entry(snapshot, found)
 
 
-def priced_at(outlook: Outlook, order: str, strategy: str = AUTO, seed: int = 0) -> Priced | None:
+def priced(
+    snapshot: ClusterSnapshot,
+    numbers: Coefficients,
+    order: str,
+    strategy: str = AUTO,
+    *,
+    rule: LocalRule = NODE_RULE,
+    horizon: Horizon = HORIZON,
+    seed: int = 0,
+) -> Priced | None:
     """The same as a value; None where nothing is known yet."""
-    joins = outlook.snapshot.joins
+    joins = snapshot.joins
     if joins is None or not joins.known:
         return None
     tree = tree_of(joins, order)
-    pace = joins.pace(outlook.numbers)
+    outlook = look(snapshot, numbers, horizon, rule, SLICES)
+    pace = joins.pace(numbers, len(snapshot.nodes))
     made = price(outlook, joins.model, joins.running, tree, pace, seed, _able())
     if strategy == AUTO:
         return Priced(made, made.advice.chosen)
@@ -137,17 +156,19 @@ def same_order(joins: Joins, order: str) -> bool:
     return same_joins(tree_of(joins, order), joins.running)
 
 
-def entry(snapshot: ClusterSnapshot, priced: Priced) -> dict[str, Any]:
+def entry(snapshot: ClusterSnapshot, one: Priced) -> dict[str, Any]:
     """As JSON, with the plan that can be proposed as it stands."""
-    told_, step = told(priced.proposal), step_of(snapshot, priced)
-    text = summary(priced.proposal)
-    recommended, mine = told_["strategy"], {}
-    if priced.offer is not None:
-        mine = {**told_["strategies"][priced.offer.strategy], "strategy": priced.offer.strategy}
-    made = {**told_, **mine}
+    advised, step = told(one.proposal), step_of(snapshot, one)
+    text = summary(one.proposal)
+    recommended, mine = advised["strategy"], {}
+    if one.offer is not None:
+        mine = {**advised["strategies"][one.offer.strategy], "strategy": one.offer.strategy}
+        mine["verdict"] = verdict(one.offer if one.offer.possible else None)
+    made = {**advised, **mine}
     names = ("gain_row_s", "cost_row_s", "p10_row_s", "p50_row_s", "p90_row_s", "chance")
     figures = {name: made[name] for name in names if name in made}
-    plan = Plan((step,), (Reason.of(Topic.CHOSEN, text, **figures),))
+    said = f"{text}; {made['verdict']}"
+    plan = Plan((step,), (Reason.of(Topic.CHOSEN, said, **figures),))
     return {
         **made,
         "recommended": recommended,
@@ -157,8 +178,8 @@ def entry(snapshot: ClusterSnapshot, priced: Priced) -> dict[str, Any]:
     }
 
 
-def step_of(snapshot: ClusterSnapshot, priced: Priced) -> Migrate:
-    return migrate_to(priced.proposal.text, priced.strategy, snapshot)
+def step_of(snapshot: ClusterSnapshot, one: Priced) -> Migrate:
+    return migrate_to(one.proposal.text, one.strategy, snapshot)
 
 
 def none_better(found: Sequence[Priced]) -> str:
@@ -166,7 +187,7 @@ def none_better(found: Sequence[Priced]) -> str:
     if not found:
         return "no other order makes fewer rows in between or keeps less state"
     best = found[0]
-    return f"the best other order is {summary(best.proposal)}"
+    return f"the best other order is {summary(best.proposal)}: {verdict(best.offer)}"
 
 
 def _known(snapshot: ClusterSnapshot) -> bool:

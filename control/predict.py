@@ -14,9 +14,11 @@ from typing import Any
 import numpy as np
 
 from control.cost.coefficients import Coefficients, Horizon, LocalRule
-from control.cost.draws import DRAWS, Spread, compare, confidence_of
+from control.cost.draws import DRAWS, Confidence, Spread, compare, confidence_of
 from control.cost.exact import Direct, Exact, exact
 from control.cost.outlook import Outlook, look
+from control.migration.calibrate import figures as migration_figures
+from control.orders import entry
 from control.plans import (
     Cleanup,
     Migrate,
@@ -83,16 +85,23 @@ def _step(outlook: Outlook, step: Step, one: Exact, seed: int, drawn: bool) -> d
         "groups": len(pairs_of(step)),
         **_sums((step,), (direct,)),
         **told,
+        **_migration(outlook, step, direct),
         "figures": figures(outlook.numbers, step, direct),
         "coefficients": asdict(outlook.numbers),
     }
 
 
+def _migration(outlook: Outlook, step: Step, direct: Direct) -> dict[str, Any]:
+    """Of a migration: both plans, what becomes of state, every strategy. None where nothing is known yet."""
+    if not isinstance(step, Migrate):
+        return {}
+    known = direct.order
+    return {"migration": entry(outlook.snapshot, known) if known is not None else None}
+
+
 def gains(outlook: Outlook, priced: Exact, seed: int) -> dict[str, Any]:
     """Cost and gain in row·s, and how sure the gain is."""
-    most = SLICES_DRAWN_MAX // max(len(priced.pair.after.slices), 1)
-    draws = min(DRAWS, max(most, DRAWS_MIN))
-    sure = confidence_of(compare(outlook, priced.pair, seed, Spread(), draws))
+    sure = _sure(outlook, priced, seed)
     return {
         **bare_gains(priced),
         "p10_row_s": sure.p10,
@@ -100,6 +109,16 @@ def gains(outlook: Outlook, priced: Exact, seed: int) -> dict[str, Any]:
         "p90_row_s": sure.p90,
         "chance": sure.chance,
     }
+
+
+def _sure(outlook: Outlook, priced: Exact, seed: int) -> Confidence:
+    """From draws; of another join order alone they were drawn with what is not known of its selectivities."""
+    order = priced.steps[0].order if len(priced.steps) == 1 else None
+    if order is not None and order.offer is not None:
+        return order.offer.sure
+    most = SLICES_DRAWN_MAX // max(len(priced.pair.after.slices), 1)
+    draws = min(DRAWS, max(most, DRAWS_MIN))
+    return confidence_of(compare(outlook, priced.pair, seed, Spread(), draws))
 
 
 def bare_gains(priced: Exact) -> dict[str, Any]:
@@ -125,6 +144,8 @@ def figures(numbers: Coefficients, step: Step, direct: Direct) -> dict[str, floa
             "cleanup_join_cpu_s": join,
             **rows,
         }
+    if direct.order is not None and direct.order.offer is not None:
+        return {**common, **migration_figures(numbers, direct.order.offer.estimate)}
     return common
 
 

@@ -24,8 +24,9 @@ class Coefficients:
     # Of migrations, as `python -m tests.bench.migrating` found them (docs/benchmarks/migrating.md).
     recompute_s_per_row: float = 1.7e-7  # κj, a row read or made when state is computed anew
     sort_s_per_row: float = 1.7e-7  # a row put under another key
-    side_cores: float = 0.33  # what their side jobs get beside the ticks, of all nodes
-    swap_s: float = 0.6  # results stand still so long, whatever is left to catch up with
+    side_cores: float = 0.6  # what a side job's tasks get beside the ticks
+    job_s: float = 0.3  # that each of these jobs takes, whatever it does
+    swap_s: float = 0.1  # the commit that puts the new plan in place
 
 
 @dataclass(frozen=True, slots=True)

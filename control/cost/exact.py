@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from math import isfinite
 
 import numpy as np
 
@@ -23,6 +24,8 @@ from control.cost.outlook import Outlook, gathered
 from control.cost.owed import delay, owed
 from control.cost.roll import Picture, Rolled, Slices, roll
 from control.errors import PlanError
+from control.migration.gain import Offer
+from control.orders import Priced, priced
 from control.plans import Cleanup, Migrate, Move, SetBudget, Spill, Step, nodes_of, pairs_of
 from control.snapshot import ClusterSnapshot, Longs, node_sums
 
@@ -42,11 +45,13 @@ class Direct:
     owed_row_s: float = 0.0
     fixed_row_s: float = 0.0
     saved_row_s: float = 0.0
+    order: Priced | None = None  # of a migration
 
 
 @dataclass(frozen=True)
 class Exact:
-    """A plan priced: its pair of pictures, both rolled, and each step's own figures."""
+    """A plan priced: its pair of pictures, both rolled, and each step's own figures. What a join order gains is all
+    in its own figures: the pictures do not know of it."""
 
     pair: Compared
     before: Rolled
@@ -132,15 +137,46 @@ def _direct(outlook: Outlook, step: Step, rows: Longs) -> Direct:
 
 
 def _migrate(outlook: Outlook, step: Migrate) -> Direct:
-    """As if all state were read and sorted anew, which is the most; what the new order saves is not in it: which rows
-    it makes in between, the engine knows. Two ticks' results wait for the swap."""
+    """As the optimiser prices it. Where nothing is known of the query's joins yet: as if all state were read and
+    sorted anew, which is the most, and two ticks' results wait for the swap."""
     numbers = outlook.numbers
+    found = priced(
+        outlook.snapshot,
+        numbers,
+        step.order,
+        step.strategy,
+        rule=outlook.rule,
+        horizon=outlook.horizon,
+    )
+    if found is not None and found.offer is not None:
+        return _offered(outlook, found, found.offer)
     cpu = step.bytes * (numbers.read_s_per_byte + numbers.write_s_per_byte)
     pause_s = 2 * numbers.tick_s
     waits = outlook.rows_out_per_s * pause_s**2 / 2
     fixed = waits + cpu * float(outlook.price.mean())
     seconds = pause_s + cpu / numbers.side_slice
-    return Direct(step.bytes, seconds, pause_s, cpu, cpu, 0.0, waits, fixed)
+    return Direct(step.bytes, seconds, pause_s, cpu, cpu, 0.0, waits, fixed, order=found)
+
+
+def _offered(outlook: Outlook, found: Priced, offer: Offer) -> Direct:
+    """One that would never end lasts until the horizon, as far as figures go; why it cannot be is told beside."""
+    estimate, horizon = offer.estimate, outlook.horizon.seconds
+    endless = not isfinite(estimate.length_s)
+    cpu, length = (0.0, horizon) if endless else (estimate.cpu_s, estimate.length_s)
+    waits = outlook.rows_out_per_s * estimate.stall_s**2 / 2
+    worth = offer.gain_row_s + offer.cost_row_s
+    return Direct(
+        int(estimate.extra_bytes),
+        length,
+        estimate.stall_s,
+        cpu,
+        cpu,
+        0.0,
+        waits,
+        offer.cost_row_s,
+        worth,
+        found,
+    )
 
 
 def _move(outlook: Outlook, step: Move, rows: Longs) -> Direct:

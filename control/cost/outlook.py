@@ -64,9 +64,11 @@ def look(
     numbers: Coefficients,
     horizon: Horizon,
     rule: LocalRule,
+    most: int = SLICES_MAX,
 ) -> Outlook:
-    """The snapshot as slices, and every node rolled forward with nothing done."""
-    slices, movable, _ = gathered(snapshot, horizon.seconds)
+    """The snapshot as slices (at most so many per node and operator), and every node rolled forward with nothing
+    done."""
+    slices, movable, _ = gathered(snapshot, horizon.seconds, most=most)
     count = len(snapshot.nodes)
     first = np.searchsorted(slices.node, np.arange(count + 1))
     other = snapshot.nodes.memory_bytes - node_sums(slices.node, slices.bytes, count)

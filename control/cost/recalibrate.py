@@ -62,6 +62,11 @@ CORRECTS: dict[str, str] = {
     "cleanup_rows": "owed_factor",
     "move_bandwidth": "bandwidth_bytes_per_s",
     "tick_s": "tick_s",
+    "recompute_cpu_s": "recompute_s_per_row",
+    "sort_cpu_s": "sort_s_per_row",
+    "side_cores": "side_cores",
+    "job_s": "job_s",
+    "swap_s": "swap_s",
 }
 
 

@@ -17,7 +17,7 @@ import numpy as np
 from control.cost.draws import DRAWS, Compared, Confidence, Spread, compare, confidence_of
 from control.cost.outlook import Outlook
 from control.cost.price import load, tick_s, work_by_node
-from control.cost.roll import Picture, roll
+from control.cost.roll import Picture, Rolled, roll
 from control.migration.lengths import scaled
 from control.migration.model import Model, TreeLoad
 from control.migration.strategies import Change, Estimate, Pace, Strategy, moving, parallel
@@ -46,6 +46,7 @@ class Offer:
     nothing_row_s: float
     sure: Confidence
     hindrance: str = ""
+    full_s: float = inf  # under the new plan a node is full by then
 
     @property
     def strategy(self) -> Strategy:
@@ -191,8 +192,11 @@ class _Pricing:
         return replace(made, limit_bytes=limit, other_bytes=other)
 
     def rolled(self, picture: Picture) -> float:
+        return float(self.ahead(picture).row_s.sum())
+
+    def ahead(self, picture: Picture) -> Rolled:
         outlook = self.outlook
-        return float(roll(picture, outlook.numbers, outlook.horizon, outlook.rule).row_s.sum())
+        return roll(picture, outlook.numbers, outlook.horizon, outlook.rule)
 
     def hindrance(self, estimate: Estimate) -> str:
         if estimate.hindrance:
@@ -225,7 +229,8 @@ def offer(outlook: Outlook, change: Change, strategy: Strategy, pace: Pace, seed
     pricing = _Pricing(outlook, pace, change)
     parts = pricing.parts(strategy)
     nothing = pricing.rolled(pricing.picture())
-    after = pricing.rolled(pricing.picture(grown(change)))
+    ahead = pricing.ahead(pricing.picture(grown(change)))
+    after = float(ahead.row_s.sum())
     twice = pricing.rolled(pricing.picture(1.0, parts.estimate.extra_bytes))
     crowded = (1 - parts.stands) * (twice - nothing)
     cost = parts.cost_row_s + crowded
@@ -239,6 +244,7 @@ def offer(outlook: Outlook, change: Change, strategy: Strategy, pace: Pace, seed
         nothing + pricing.late(0.0, horizon),
         confidence_of(drawn),
         pricing.hindrance(parts.estimate),
+        float(ahead.full_s.min(initial=inf)),
     )
 
 
@@ -282,7 +288,10 @@ def advise(
     change = Change.of(model, old, new)
     priced = [offer(outlook, change, name, pace, seed) for name in BOTH]
     no = "the engine does not do it yet"
-    offers = tuple(one if one.strategy in able else replace(one, hindrance=no) for one in priced)
+    offers = tuple(
+        one if one.strategy in able else replace(one, hindrance=one.hindrance or no)
+        for one in priced
+    )
     possible = [one for one in offers if one.possible]
     chosen = max(possible, key=lambda one: one.gain_row_s, default=None)
     curve = curve_of(outlook, change, pace)

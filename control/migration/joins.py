@@ -52,7 +52,7 @@ class Joins:
     def spans(self) -> list[frozenset[int]]:
         return [frozenset(span) for span in self.shape.classes]
 
-    def pace(self, numbers: Coefficients) -> Pace:
+    def pace(self, numbers: Coefficients, nodes: int) -> Pace:
         """What migrations took, with T_j and T_s as ticks told."""
         prices = self.statistics.prices
         return Pace(
@@ -65,6 +65,8 @@ class Joins:
             numbers.tick_s,
             numbers.swap_s,
             delay_s=self.delay_s,
+            job_s=numbers.job_s,
+            nodes=nodes,
         )
 
     def pack(self) -> dict[str, Any]:

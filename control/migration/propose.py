@@ -134,12 +134,12 @@ def verdict(chosen: Offer | None) -> str:
 
 
 def summary(proposal: Proposal) -> str:
-    """One line."""
+    """One line; how good that is, `verdict` says."""
     change = proposal.advice.change
     return (
         f"{proposal.text} ({proposal.shape}): {change.new.between_per_s:,.0f} rows a second in between "
         f"instead of {change.old.between_per_s:,.0f}, {mb(change.new.state_bytes)} of state instead of "
-        f"{mb(change.old.state_bytes)}; {verdict(proposal.advice.chosen)}"
+        f"{mb(change.old.state_bytes)}"
     )
 
 
@@ -181,4 +181,5 @@ def _offer(one: Offer) -> dict[str, Any]:
         "bytes": int(estimate.extra_bytes),
         "behind_s": estimate.behind_s,
         "hindrance": one.hindrance,
+        "full_s": one.full_s if isfinite(one.full_s) else None,
     }

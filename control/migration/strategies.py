@@ -17,6 +17,7 @@ from control.migration.model import Model, TreeLoad, load_of
 from control.migration.trees import Mask, Matched, Tree, below, joins, key, match, members
 
 Strategy = Literal["moving", "parallel"]
+SMALL_BYTES = 4e6  # so much is done for all nodes together
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,12 +28,14 @@ class Pace:
     insert_s: float = 1e-6  # T_s, a row kept
     recompute_s: float = 2e-6  # κj, a row read or made when state is computed anew
     sort_s: float = 5e-7  # a row put under another key
-    side_cores: float = 0.2  # what side jobs get beside the ticks, of all nodes
+    side_cores: float = 0.2  # what a side job's tasks get beside the ticks
     cores: float = 2.0  # what ticks get
     tick_s: float = 0.5
     swap_s: float = 1.0  # from the last tick of the old plan to the first of the new one
     passes: int = 3
     delay_s: float = 0.0  # of watermarks: how much longer rows may be late
+    job_s: float = 0.0  # that each side job takes, whatever it does
+    nodes: int = 1  # one after the other, as side jobs have one slot, unless there is little to do
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +51,7 @@ class Estimate:
     extra_bytes: float
     behind_s: float = 0.0  # how far results fall behind in ticks that have both plans to do
     hindrance: str = ""
+    sorted_rows: float = 0.0  # of `rows`: only put under another key
 
 
 @dataclass(frozen=True)
@@ -67,16 +71,21 @@ class Change:
 
 def moving(change: Change, pace: Pace) -> Estimate:
     """Recompute beside the ticks, catch up, swap."""
-    work, rows = _recompute(change, pace)
-    fresh, _ = _arriving(change, pace)
-    share = fresh / pace.side_cores  # of the side jobs' time, to keep up with what arrives
-    first = work / pace.side_cores
-    passes = pace.passes if share < 1 else 1
-    length = first * sum(share**n for n in range(passes))
-    left = fresh * first * share ** (passes - 1)  # CPU seconds that are left for the swap
-    stall = pace.swap_s + left / pace.cores
-    cpu = work * sum(share**n for n in range(passes)) + left
-    return Estimate("moving", length + stall, stall, rows, cpu, anew_bytes(change))
+    work, rows, sorted_rows = _recompute(change, pace)
+    fresh = _arriving(change, pace)
+    # Where side jobs cannot keep up with what arrives, more passes are of no use.
+    passes = pace.passes if fresh < pace.side_cores else 1
+    length = cpu = 0.0
+    turns = pace.nodes if _read_bytes(change) > SMALL_BYTES else 1
+    for number in range(passes):
+        jobs = _jobs(change) * (turns if number == 0 else 1)
+        spent = jobs * pace.job_s + work / pace.side_cores
+        length, cpu, work = length + spent, cpu + work, fresh * spent
+    stall = pace.swap_s + work / pace.cores  # what came during the last pass is left for the swap
+    made = anew_bytes(change)
+    return Estimate(
+        "moving", length + stall, stall, rows, cpu + work, made, sorted_rows=sorted_rows
+    )
 
 
 def parallel(change: Change, pace: Pace) -> Estimate:
@@ -106,6 +115,25 @@ def anew_bytes(change: Change) -> float:
     return found
 
 
+def _jobs(change: Change) -> int:
+    """Side jobs on a node, one pass: one sorts, and one for each result that is computed."""
+    return len(list(_unmatched(change))) + bool(change.matched.sorted_anew)
+
+
+def _read_bytes(change: Change) -> float:
+    """Of state that both plans have and that is read."""
+    found = sum(
+        change.model.state_bytes(mask, change.model.everything ^ mask)
+        for masks in _unmatched(change)
+        for mask in masks
+        if all(mask != state.inputs for state in change.matched.recomputed)
+    )
+    return found + sum(
+        change.model.state_bytes(state.inputs, change.model.everything ^ state.inputs)
+        for state in change.matched.sorted_anew
+    )
+
+
 def _unmatched(change: Change) -> Iterator[tuple[Mask, ...]]:
     """The parts of each result that has to be computed anew."""
     wanted = {state.inputs for state in change.matched.recomputed}
@@ -115,8 +143,9 @@ def _unmatched(change: Change) -> Iterator[tuple[Mask, ...]]:
             yield masks
 
 
-def _recompute(change: Change, pace: Pace) -> tuple[float, float]:
-    """CPU seconds and rows of the first pass: both sides read and the result made, children first."""
+def _recompute(change: Change, pace: Pace) -> tuple[float, float, float]:
+    """CPU seconds and rows of the first pass: both sides read and the result made, children first. Last, how many of
+    the rows are only sorted."""
     sizes = {
         mask: rows
         for operator in change.new.operators
@@ -124,18 +153,19 @@ def _recompute(change: Change, pace: Pace) -> tuple[float, float]:
     }
     rows = sum(sizes[sum(masks)] + sum(sizes[m] for m in masks) for masks in _unmatched(change))
     sorted_rows = sum(sizes[state.inputs] for state in change.matched.sorted_anew)
-    return pace.recompute_s * rows + pace.sort_s * sorted_rows, rows + sorted_rows
+    cpu = pace.recompute_s * rows + pace.sort_s * sorted_rows
+    return cpu, rows + sorted_rows, sorted_rows
 
 
-def _arriving(change: Change, pace: Pace) -> tuple[float, float]:
-    """The same for what arrives in a second."""
+def _arriving(change: Change, pace: Pace) -> float:
+    """CPU seconds for what arrives in a second."""
     model = change.model
     rows = sum(
         model.rate(sum(masks)) + sum(model.rate(mask) for mask in masks)
         for masks in _unmatched(change)
     )
     again = sum(model.rate(state.inputs) for state in change.matched.sorted_anew)
-    return pace.recompute_s * rows + pace.sort_s * again, rows + again
+    return pace.recompute_s * rows + pace.sort_s * again
 
 
 def _filling(load: TreeLoad, reach: float, pace: Pace) -> tuple[float, float]:

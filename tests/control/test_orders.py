@@ -14,16 +14,19 @@ from control.codec import pack, unpack
 from control.cost.coefficients import Coefficients
 from control.errors import PlanError
 from control.limits import OPEN, Limits
+from control.menu import menu
 from control.migration.model import Model
 from control.migration.trees import Tree
 from control.orders import better_orders, priced_order, same_order
-from control.plans import STRATEGIES, plan_from_json
+from control.plans import STRATEGIES, Plan, Reason, Topic, migrate_to, plan_from_json
+from control.predict import preview
 from control.snapshot import ClusterSnapshot
 from tests.control.made import MB, cluster
 from tests.control.migration.made import all_trees, joins_of, models
 from tests.control.migration.test_gain import NEW, OLD, outlook, skewed
 
 NUMBERS = Coefficients(cores=2.0)
+CHOSEN = (Reason.of(Topic.CHOSEN, "asked for"),)
 
 
 def running(model: Model, tree: Tree) -> ClusterSnapshot:
@@ -100,3 +103,46 @@ def test_the_best_order_of_a_skewed_chain_is_found_and_is_far_better() -> None:
 def test_one_action_may_not_touch_so_much() -> None:
     snapshot = running(skewed(), OLD)
     assert better_orders(snapshot, NUMBERS, Limits(action_bytes_max=1)) == []
+
+
+@given(models(4, 3), st.integers(1, 8), st.data())
+@settings(deadline=None, max_examples=20)
+def test_the_menu_weighs_orders_with_everything_else(
+    model: Model, most: int, data: st.DataObject
+) -> None:
+    tree = data.draw(st.sampled_from(list(all_trees(model.classes, model.everything))))
+    snapshot = running(model, tree)
+    entries = menu(snapshot, NUMBERS, OPEN, most=most)
+    gains = [entry["gain_row_s"] for entry in entries]
+    assert len(entries) <= most and gains == sorted(gains, reverse=True)
+    assert json.loads(json.dumps(entries, allow_nan=False)) == entries
+    assert sum(entry["do"] == "nothing" for entry in entries) == 1
+    for one in (entry for entry in entries if entry["do"] == "migrate"):
+        told = preview(plan_from_json(one["plan"]), snapshot, NUMBERS)
+        for name in ("gain_row_s", "cost_row_s", "chance", "p10_row_s", "p50_row_s", "p90_row_s"):
+            assert told["whole"][name] == pytest.approx(one[name])
+        (step,) = told["steps"]
+        assert step["migration"]["trees"] == one["trees"]
+        assert step["duration_s"] == pytest.approx(one["duration_s"])
+        assert step["figures"]["pause_s"] == pytest.approx(one["pause_s"])
+        assert json.loads(json.dumps(told, allow_nan=False)) == told
+
+
+def test_a_preview_of_what_nobody_knows_yet_says_the_most_that_it_takes() -> None:
+    bare = cluster([[MB], [MB]])
+    told = preview(Plan((migrate_to("(b a)", "moving", bare),), CHOSEN), bare, NUMBERS)
+    (step,) = told["steps"]
+    assert step["migration"] is None and step["duration_s"] > 0
+    snapshot = running(skewed(), OLD)
+    with pytest.raises(PlanError, match="share no key"):
+        preview(Plan((migrate_to("((a c) b d)", "moving", snapshot),), CHOSEN), snapshot, NUMBERS)
+
+
+def test_what_would_never_end_has_figures_and_says_why_it_cannot_be() -> None:
+    model = Model.of([10.0] * 3, [[0, 1], [1, 2]], [0.01] * 2, ages_s=[600.0] * 3)
+    snapshot = running(model, ((0, 1), 2))
+    plan = Plan((migrate_to("(a (b c))", "parallel", snapshot),), CHOSEN)
+    (step,) = preview(plan, snapshot, NUMBERS)["steps"]
+    assert "would not end" in step["migration"]["hindrance"]
+    assert step["migration"]["verdict"] == "cannot be done"
+    assert step["duration_s"] == 300.0

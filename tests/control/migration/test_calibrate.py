@@ -2,42 +2,57 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from control.migration.calibrate import Moved, estimates_of, learned, pace_of
-from control.migration.strategies import Change, Estimate, Pace, moving
+from control.cost.coefficients import Coefficients
+from control.cost.recalibrate import estimates_of, numbers_of
+from control.learn import lesson
+from control.ledger import ActionRow, Json
+from control.migration.calibrate import figures
+from control.migration.strategies import Change, Estimate, moving, parallel
+from tests.control.migration.made import joins_of
 from tests.control.migration.test_gain import NEW, OLD, skewed
 
-GUESS = Pace()
+GUESS = Coefficients()
 
 
-def really(true: Pace, told: Estimate, change: Change, noise: np.random.Generator) -> Moved:
-    """A migration on an engine with these numbers, each about a twelfth off at random."""
-    off = np.exp(noise.normal(0.0, 0.08, 4))
-    sorted_rows = sum(
-        one.state_rows[side]
-        for one in change.new.operators
-        for side, mask in enumerate(one.parts)
-        if mask in {state.inputs for state in change.matched.sorted_anew}
+def told(numbers: Coefficients, change: Change) -> Estimate:
+    """What is predicted, one pass so that lengths are easy to add up."""
+    pace = joins_of(change.model, change.old.tree).pace(numbers, nodes=2)
+    return moving(change, replace(pace, passes=1))
+
+
+def really(true: Coefficients, change: Change, noise: np.random.Generator) -> tuple[Json, float]:
+    """A migration on an engine with these numbers, each about a twelfth off at random; and how long it lasts."""
+    off = np.exp(noise.normal(0.0, 0.08, 5))
+    one = replace(
+        true,
+        recompute_s_per_row=true.recompute_s_per_row * off[0],
+        sort_s_per_row=true.sort_s_per_row * off[1],
+        side_cores=true.side_cores * off[2],
+        job_s=true.job_s * off[3],
+        swap_s=true.swap_s * off[4],
     )
-    rows = told.rows - sorted_rows
-    recompute, sort = true.recompute_s * rows * off[0], true.sort_s * sorted_rows * off[1]
-    stall_cpu = 0.1
-    return Moved(
-        rows, recompute, sorted_rows, sort, (recompute + sort) / (true.side_cores * off[2]),
-        true.swap_s * off[3] + stall_cpu / true.cores, stall_cpu,
+    estimate = told(one, change)
+    return figures(one, estimate), estimate.length_s
+
+
+def row(numbers: Coefficients, estimate: Estimate, actual: Json) -> ActionRow:
+    predicted = {"figures": figures(numbers, estimate), "coefficients": asdict(numbers)}
+    return ActionRow(
+        "a", "q", {}, "me", "done", 1.0, 2.0, 0, None, "", "", predicted, actual, {}
     )  # fmt: skip
 
 
 @given(
     st.floats(0.2, 5),
     st.floats(0.2, 5),
-    st.floats(0.3, 3),
+    st.floats(0.3, 1.5),
     st.floats(0.2, 5),
     st.integers(0, 2**32),
 )
@@ -47,37 +62,45 @@ def test_after_some_migrations_lengths_are_predicted(
 ) -> None:
     """Within 25 % in four of five, whatever the engine's numbers are."""
     true = replace(
-        GUESS, recompute_s=GUESS.recompute_s * recompute, sort_s=GUESS.sort_s * sort,
-        side_cores=GUESS.side_cores * side, swap_s=GUESS.swap_s * swap,
-    )  # fmt: skip
+        GUESS,
+        recompute_s_per_row=GUESS.recompute_s_per_row * recompute,
+        sort_s_per_row=GUESS.sort_s_per_row * sort,
+        side_cores=GUESS.side_cores * side,
+        swap_s=GUESS.swap_s * swap,
+        job_s=GUESS.job_s / swap,
+    )
     noise, estimates = np.random.default_rng(seed), estimates_of(GUESS)
     near = []
     for turn in range(60):
-        change = Change.of(skewed(rate=float(noise.uniform(50, 300))), OLD, NEW)
-        pace = pace_of(GUESS, estimates)
-        told = moving(change, replace(pace, passes=1))
-        one = really(true, told, change, noise)
-        length = one.side_s + one.stall_s
+        change = Change.of(skewed(rate=float(noise.uniform(500, 30_000))), OLD, NEW)
+        numbers = numbers_of(GUESS, estimates)
+        estimate = told(numbers, change)
+        actual, length = really(true, change, noise)
         if turn >= 20:
-            near.append(abs(told.length_s / length - 1) <= 0.25)
-        estimates = learned(estimates, pace, one)
+            near.append(abs(estimate.length_s / length - 1) <= 0.25)
+        _, estimates = lesson(row(numbers, estimate, actual), estimates, 1.0)
     assert np.mean(near) >= 0.8
-    exact = moving(Change.of(skewed(), OLD, NEW), pace_of(GUESS, estimates))
-    assert exact.length_s == pytest.approx(
-        moving(Change.of(skewed(), OLD, NEW), true).length_s, rel=0.3
-    )
 
 
 def test_nothing_measured_teaches_nothing() -> None:
     before = estimates_of(GUESS)
-    after = learned(before, GUESS, Moved(0, 0, 0, 0, 0, 0, 0))
-    assert after == before and pace_of(GUESS, after) == GUESS
+    estimate = told(GUESS, Change.of(skewed(), OLD, NEW))
+    lines, after = lesson(row(GUESS, estimate, {}), before, 1.0)
+    assert not lines and after == before
 
 
-def test_the_swap_is_what_is_left_of_a_stall_without_catching_up() -> None:
-    one = Moved(0, 0, 0, 0, 0, stall_s=3.0, stall_cpu_s=2.0)
-    estimates = estimates_of(GUESS)
-    for _ in range(60):
-        estimates = learned(estimates, pace_of(GUESS, estimates), one)
-    assert pace_of(GUESS, estimates).swap_s == pytest.approx(3.0 - 2.0 / GUESS.cores, rel=0.01)
-    assert pace_of(GUESS, estimates).recompute_s == GUESS.recompute_s
+def test_a_migration_of_twice_the_rows_teaches_nothing_of_a_rows_price() -> None:
+    """Rows are scaled to what there really was: only what each took is compared."""
+    before = estimates_of(GUESS)
+    estimate = told(GUESS, Change.of(skewed(), OLD, NEW))
+    right = figures(GUESS, estimate)
+    twice = {name: right[name] * 2 for name in ("recompute_rows", "recompute_cpu_s")}
+    lines, after = lesson(row(GUESS, estimate, {**right, **twice}), before, 1.0)
+    assert {line.figure for line in lines} >= {"recompute_cpu_s", "side_cores", "job_s", "swap_s"}
+    for name, one in after.items():
+        assert one.value == pytest.approx(before[name].value)
+
+
+def test_the_parallel_track_is_taught_by_ticks() -> None:
+    pace = joins_of(skewed(), OLD).pace(GUESS, nodes=2)
+    assert figures(GUESS, parallel(Change.of(skewed(), OLD, NEW), pace)) == {}
