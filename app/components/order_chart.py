@@ -14,7 +14,7 @@ from app.components.units import duration, prefixed
 HEIGHT = 262
 SPAN = 16.0  # so many times shorter and longer windows are shown
 DECADES_MAX = 8  # of cost: beyond, lines leave the chart
-LEAST_ROW_S = 1e-3
+LEAST_ROW_S, MOST_ROW_S = 1.0, 1e14
 TICKS_S = (0.1, 1.0, 10.0, 60.0, 600.0, 3_600.0, 36_000.0, 86_400.0, 864_000.0)
 Label = tuple[str, str, float, float, str]  # colour, text, x, y, marker
 
@@ -55,8 +55,8 @@ def _shown(curve: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
 
 
 def _cost(point: Mapping[str, Any], name: str) -> float:
-    """On a logarithmic axis what costs nothing lies at its lower edge."""
-    return max(LEAST_ROW_S, float(point[name]["cost_row_s"]))
+    """On a logarithmic axis what costs nothing lies at its lower edge, and what never pays at its upper."""
+    return min(MOST_ROW_S, max(LEAST_ROW_S, float(point[name]["cost_row_s"])))
 
 
 def now_at(points: Sequence[Mapping[str, Any]]) -> int:
@@ -71,7 +71,8 @@ def _span(costs: Mapping[str, Sequence[float]], now: int) -> tuple[float, float]
     low, high = floor(log10(min(every))), ceil(log10(max(every)) + 0.15)
     middle = (log10(min(today)) + log10(max(today))) / 2
     half = DECADES_MAX / 2
-    return max(low, floor(middle - half)), min(high, ceil(middle + half))
+    least, most = (floor(log10(min(today))), ceil(log10(max(today)) + 0.15))
+    return max(low, min(least, floor(middle - half))), min(high, max(most, ceil(middle + half)))
 
 
 def _labels(

@@ -72,14 +72,14 @@ def drawn(pair: Pair, root: tree.Node, told: str) -> Component:
         else _operator(placed, box, nodes[box.id], pair.cpu_s)
         for box in placed.boxes
     ]
-    edges = {(edge.upper, edge.lower): edge for edge in placed.edges}
-    labels = [
-        _state(placed, edges[str(op["id"]), str(side["of"])], child, side)
+    at_ = labels(placed)
+    kept = [
+        _state(placed, at_[str(side["of"])], child, side)
         for op in tree.operators(root)
         for child, side in zip(tree.children(op), op["sides"], strict=True)
     ]
     rates = {name: float(one["rows_out_per_s"]) for name, one in nodes.items()}
-    return framed(placed, [*boxes, *labels], rates, told, pair.most_per_s)
+    return framed(placed, [*boxes, *kept], rates, told, pair.most_per_s)
 
 
 def _leaf(placed: tree.Placed, box: tree.Box, node: tree.Node) -> Component:
@@ -101,15 +101,24 @@ def _operator(placed: tree.Placed, box: tree.Box, node: tree.Node, whole_s: floa
     return d(head, low, c="pt-op still", style=at(placed, box), title=tree.title(node))
 
 
-def _state(
-    placed: tree.Placed, edge: tree.Edge, child: tree.Node, side: Mapping[str, Any]
-) -> Component:
-    """On its line, above the box whose rows it keeps."""
-    look, ic, word = FATES[str(side["fate"])]
-    # Streams stand close together: their labels stand above them, not where the lines come together.
-    x, y = edge.above(ABOVE) if tree.children(child) else (edge.x0, edge.y0 - ABOVE)
+def labels(placed: tree.Placed) -> dict[str, tuple[float, float]]:
+    """The middle of each state's label, by the box whose rows are in it. Streams stand close together: their labels
+    stand above them, others on their line."""
+    leaves = {box.id for box in placed.boxes if box.leaf}
     half = LABEL_W / 2
-    x = min(max(x, half), placed.width - half)
+    found = {}
+    for edge in placed.edges:
+        if edge.upper:
+            x, y = (edge.x0, edge.y0 - ABOVE) if edge.lower in leaves else edge.above(ABOVE)
+            found[edge.lower] = (min(max(x, half), placed.width - half), y)
+    return found
+
+
+def _state(
+    placed: tree.Placed, middle: tuple[float, float], child: tree.Node, side: Mapping[str, Any]
+) -> Component:
+    look, ic, word = FATES[str(side["fate"])]
+    (x, y), half = middle, LABEL_W / 2
     name = tree.called(child)
     size = said_size(float(side["bytes"]))
     text = f"State of {name}: {said(float(side['rows']))} rows, {size}, {word}"

@@ -213,7 +213,7 @@ def advice(told: Told, foot: Component) -> Component:
     name = NAMES.get(str(chosen), "")
     title = f"Advice: {name}" if chosen else "Advice: not now"
     heads = [s(NAMES[one], c="r acc" if one == chosen else "r") for one in names]
-    style = {"--n": str(len(names))}
+    style = {"gridTemplateColumns": f"minmax(0, 1fr) repeat({len(names)}, minmax(84px, 112px))"}
     rows = [
         d(s(text), *[s(cell, c=c) for cell, c in _cells(told, names, key)], c="cm", style=style)
         for key, text in ROWS
