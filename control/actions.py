@@ -17,7 +17,7 @@ from enum import StrEnum
 from typing import Any
 
 from control.errors import ImpossibleTransition
-from control.plans import Step, name_of, step_from_json, step_to_json
+from control.plans import Migrate, Step, name_of, step_from_json, step_to_json
 
 
 class State(StrEnum):
@@ -99,6 +99,7 @@ COURSES: Mapping[str, Course] = {
     "migrate": Course(
         ("CleanAccumulated", "MatchStates", "Recompute", "CatchUp", "Swap", "DropOld"), "Swap"
     ),
+    "migrate_parallel": Course(("CleanAccumulated", "Start", "BothPlans", "End"), "End"),
 }
 
 
@@ -137,8 +138,7 @@ class Action:
 
     @staticmethod
     def propose(id: str, query: str, step: Step, *, hold: bool = False) -> Action:
-        course = name_of(step) + ("_hold" if hold and name_of(step) == "move" else "")
-        return Action(id, query, step, course)
+        return Action(id, query, step, _course(step, hold))
 
     @property
     def over(self) -> bool:
@@ -228,6 +228,14 @@ class Action:
             where=f"action {self.id} ({self.course})",
             hint=f"history: proposed{' → ' + past if past else ''}",
         )
+
+
+def _course(step: Step, hold: bool) -> str:
+    """The kind of action, and where there are several ways, which."""
+    name = name_of(step)
+    if isinstance(step, Migrate):
+        return name if step.strategy == "moving" else f"{name}_{step.strategy}"
+    return f"{name}_hold" if hold and name == "move" else name
 
 
 class Restart(StrEnum):

@@ -66,6 +66,7 @@ class Why(StrEnum):
     SAME_ORDER = "same_order"
     STATE_GONE = "state_gone"
     NO_ROOM_FOR_PLAN = "no_room_for_plan"
+    ENDLESS = "endless"
 
 
 @dataclass(frozen=True, slots=True)

@@ -60,7 +60,7 @@ class SetBudget:
     bytes: int
 
 
-STRATEGIES = ("moving",)
+STRATEGIES = ("moving", "parallel")
 AUTO = "auto"  # the recommended one, once a plan is made
 
 

@@ -158,6 +158,12 @@ class Packing:
                 batch = self._numbered(layout, batch)
             route, schema = self.routes[layout.op], layout.sorted_schema(HASH)
             yield from route.send(layout.side, batch, layout.keys, schema, nulls=layout.nullable)
+            for feed in layout.also:
+                other = batch.select(feed.columns)
+                schema = pa.schema([(HASH, pa.uint64()), *other.schema])
+                yield from self.routes[feed.op].send(
+                    feed.side, other, feed.keys, schema, nulls=layout.nullable
+                )
 
     def _numbered(self, layout: Layout, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The batch with its rows' offsets."""

@@ -62,6 +62,22 @@ class Op:
     wanted: tuple[tuple[str, ...], ...]  # of each side, for the result
     target: Target | None  # None: the sink
     grouping: Grouping | None = None  # of window functions; None: a join
+    # While another plan runs beside this one's (tracks.py): each side's rows all of whose parts came since are kept
+    # apart from the others, and `spares`: results of such rows alone are the other plan's to make.
+    parted: bool = False
+    spares: bool = False
+
+    @property
+    def places(self) -> int:
+        """How many sorts of rows it keeps: of each side; if parted, of each side's old rows, then of each side's new."""
+        return len(self.sides) * (2 if self.parted else 1)
+
+    def side_of(self, place: int) -> Side:
+        return self.sides[place % len(self.sides)]
+
+    def place(self, side: int, *, new: bool) -> int:
+        """Where rows for a side are kept."""
+        return side + len(self.sides) if new and self.parted else side
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,11 +89,17 @@ class Source:
     base: int
     scan: Scan
     time: str | None  # its event time among the side's columns
+    also: tuple[Target, ...] = ()  # sides of another plan's operators that it feeds too
 
     @property
     def mark(self) -> str:
         """The name of its watermark: each stream under UNION ALL has its own."""
         return self.scan.id.removeprefix("scan-")
+
+    @property
+    def feeds(self) -> tuple[Target, ...]:
+        """All sides that get its rows."""
+        return (Target(self.op, self.side), *self.also)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +116,11 @@ class Flow:
     @property
     def root(self) -> Op:
         return self.ops[-1]
+
+    @property
+    def roots(self) -> tuple[Op, ...]:
+        """The operators whose results go to the sink: one, or two while two plans run."""
+        return tuple(op for op in self.ops if op.target is None)
 
 
 def compile_flow(

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from engine.flow import Flow, Source
+from engine.flow import Flow, Source, Target
 from engine.query.model import Field, JoinInput, key_id, offset_id, time_id
 from engine.query.types import arrow_type
 from engine.sources.native import is_native, read_native
@@ -26,6 +26,16 @@ if TYPE_CHECKING:
 
 Records = Mapping[str, Path]
 NO_RECORDS: Records = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True)
+class Feed:
+    """Another plan's side that a source feeds too, and the columns as that has them."""
+
+    op: int
+    side: int
+    columns: tuple[str, ...]
+    keys: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +61,7 @@ class Layout:
     plain: tuple[
         tuple[str, str], ...
     ] = ()  # columns with their names for people: as in the (first) stream, whatever the plan
+    also: tuple[Feed, ...] = ()
 
     def schema(self) -> pa.Schema:
         """Of the columns as they are read."""
@@ -89,7 +100,7 @@ def lay_out(flow: Flow) -> Union:
                 given.alias,
                 source.mark,
                 source.op,
-                source.side,
+                op.place(source.side, new=True),
                 columns,
                 op.keys,
                 tuple(needed),
@@ -102,9 +113,16 @@ def lay_out(flow: Flow) -> Union:
                 len(peers),
                 given.nullable,
                 _plain(columns, flow.sources[peers[0]].scan.input),
+                tuple(_feed(flow, target) for target in source.also),
             )
         )
     return Union(tuple(layouts), tuple(slots))
+
+
+def _feed(flow: Flow, target: Target) -> Feed:
+    op = flow.ops[target.op]
+    columns = tuple(f.name for f in op.sides[target.side].columns)
+    return Feed(target.op, op.place(target.side, new=True), columns, op.keys)
 
 
 def past_the_jvm(flow: Flow) -> bool:

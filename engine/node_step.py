@@ -53,7 +53,7 @@ class NodeStep:
     def __init__(self, plan: Standing, tick: Brief, op: Op, node: int) -> None:
         self.plan, self.tick, self.op, self.node = plan, tick, op, node
         self.tiers, self.fresh = hosts.here(plan.tiers[op.id]), Fresh(tick.version, node)
-        self.runs: tuple[Runs, ...] = tick.runs.get((op.id, node), ((),) * len(op.sides))
+        self.runs: tuple[Runs, ...] = tick.runs.get((op.id, node), ((),) * op.places)
         self.tally = Tally(*(np.zeros(op.groups, dtype=np.int64) for _ in range(3)))
         self.settle = tick.settle.get((op.id, node))
         self.disk: dict[int, Runs] = {}  # spilled in this tick, by side
@@ -63,11 +63,11 @@ class NodeStep:
 
     def run(
         self, deltas: Mapping[int, list[pa.RecordBatch]], held: Mapping[int, list[pa.RecordBatch]]
-    ) -> Iterator[pa.RecordBatch]:
-        """Do it all; `head` and `tally` say what was done."""
+    ) -> Iterator[tuple[pa.RecordBatch, bool]]:
+        """Do it all; `head` and `tally` say what was done. With each batch, whether its rows have new parts only."""
         cpu, wall = time.process_time(), time.perf_counter()
         holds = [h for side, piles in held.items() if piles for h in self._hold(side, piles)]
-        ordered = [self._delta(side, deltas.get(side, [])) for side in range(len(self.op.sides))]
+        ordered = [self._delta(side, deltas.get(side, [])) for side in range(self.op.places)]
         staged: list[Staged] = []
         if self.tick.warm:
             self._fetch()
@@ -88,7 +88,7 @@ class NodeStep:
         )
         self._dawdle(rows_in)
         self.head = {
-            "taken": [d.num_rows if d else 0 for d in ordered],
+            "taken": self._taken(ordered),
             "rows_in": rows_in,
             "rows_out": int(self.tally.rows_out.sum()),
             "cpu_s": time.process_time() - cpu,
@@ -100,6 +100,11 @@ class NodeStep:
             "executor": hosts.executor(),
             "fetched": self.fetched,
         }
+
+    def _taken(self, deltas: Sequence[pa.RecordBatch | None]) -> list[int]:
+        """Rows that came in, by side."""
+        rows, sides = [d.num_rows if d else 0 for d in deltas], len(self.op.sides)
+        return [sum(rows[side::sides]) for side in range(sides)]
 
     def _fetch(self) -> None:
         """Have every run in memory, which is what a start is after."""
@@ -142,7 +147,7 @@ class NodeStep:
 
     def _results(
         self, deltas: Sequence[pa.RecordBatch | None], staged: list[Staged]
-    ) -> Iterator[pa.RecordBatch]:
+    ) -> Iterator[tuple[pa.RecordBatch, bool]]:
         """What comes of the tick's rows and state: for the operator above, or into the sink's file."""
         self.fetched = sum(files.ensure(run, self.tiers) for mine in self.runs for run in mine)
         out = (
@@ -158,7 +163,7 @@ class NodeStep:
                     self.tally.rows_out += by_group(ids, counts, self.op.groups)
                 else:
                     self.tally.rows_out += by_group(ids, chunk.counts, self.op.groups)
-                    yield joined(chunk, self.op)
+                    yield joined(chunk, self.op), chunk.new
             if out is not None:
                 staged += out.close()
         except BaseException:
@@ -215,7 +220,8 @@ class NodeStep:
         )
 
     def _insert(self, deltas: Sequence[pa.RecordBatch | None]) -> dict[int, Change]:
-        clocks = [Clock(side.times, side.span_us) for side in self.op.sides]
+        sides = [self.op.side_of(place) for place in range(self.op.places)]
+        clocks = [Clock(side.times, side.span_us) for side in sides]
         frozen = self.tick.frozen.get((self.op.id, self.node), (0,) * len(clocks))
         return {
             i: files.insert(
@@ -235,7 +241,7 @@ class NodeStep:
 
     def _hold(self, side: int, piles: list[pa.RecordBatch]) -> Iterator[Hold]:
         """Write rows that have to wait into the hold buffer."""
-        batch, clock = files.sort_batch(concat(piles)), Clock(self.op.sides[side].times)
+        batch, clock = files.sort_batch(concat(piles)), Clock(self.op.side_of(side).times)
         yield files.hold(self.op.id, side, batch, clock, self.tiers, self.fresh)
 
     def _dawdle(self, rows: int) -> None:
@@ -268,8 +274,10 @@ class Results:
         self.schema = output_schema(plan.query)
         self.plain = self.query.where is None and all(o.source for o in self.query.outputs)
         self.counted = _counted(self.query)
+        # Each root's files have names of their own: those of a second plan's go on counting after the nodes.
+        number = node + plan.nodes * [one.id for one in plan.flow.roots].index(op.id)
         self.writer = ResultWriter(
-            plan.sink, version, node, self.schema, compression=plan.compression
+            plan.sink, version, number, self.schema, compression=plan.compression
         )
 
     def take(self, chunk: multi_join.Chunk, ids: Longs) -> tuple[Longs, Longs]:

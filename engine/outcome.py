@@ -144,13 +144,13 @@ def tick_report(
 
 def figures_of(outcome: Outcome, flow: Flow, time_s: float) -> dict[str, Any]:
     """What a commit says of its tick in numbers."""
-    root = flow.root.id
+    roots = [outcome.deltas[op.id] for op in flow.roots if op.id in outcome.deltas]
     return {
         "time_s": time_s,
         "groups": {op: delta.pack() for op, delta in outcome.deltas.items()},
         "rows_in": outcome.rows_in(flow),
         "late_rows": outcome.aside.get("late", 0),
-        "rows_out": int(outcome.deltas[root].rows_out.sum()) if root in outcome.deltas else 0,
+        "rows_out": sum(int(root.rows_out.sum()) for root in roots),
         "null_key_rows": outcome.aside.get("null_keys", 0),
     }
 

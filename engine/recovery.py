@@ -144,14 +144,14 @@ def _rehome(ticker: Ticker, op: Op, placement: tuple[int, ...]) -> dict[Place, C
     mine = {place: some for place, some in runs.items() if place.operator == op.id}
     everything = tuple(
         tuple(run for place, some in mine.items() if place.input == i for run in some)
-        for i in range(len(op.sides))
+        for i in range(op.places)
     )
     plan = RehomePlan(
         ticker.manifest.version + 1,
         ticker.setup.tiers[op.id],
         placement,
         everything,
-        tuple(side.times for side in op.sides),
+        tuple(op.side_of(i).times for i in range(op.places)),
     )
     gone = {place: Change(0, ()) for place in mine}
     return gone | {

@@ -34,10 +34,11 @@ def setup_of(setup: Setup, way: Transition) -> Setup:
 def swap(
     ticker: Ticker, way: Transition, runs: Mapping[Place, Runs], action: str, orders: Orders
 ) -> None:
-    """One commit: the new plan with the state of its new operators. Before it nothing has happened."""
+    """One commit: the new plan with the state of its new operators. Before it nothing has happened. `action`: the one
+    that is carried out by that; none if it goes on."""
     setup = setup_of(ticker.setup, way)
     known = ticker.setup.tiers
-    placement = {one.id: one.placement for one in way.replan.operators if one.id not in known}
+    placement = {one.id: one.placement for one in way.replan.everyone if one.id not in known}
     changes = {place: Change(0, some) for place, some in runs.items()}
     commit = ticker.commit(
         Outcome({}, changes, [], {}, {}, {}, {}),
@@ -45,7 +46,7 @@ def swap(
         EVERYBODY,
         placement=placement,
         disk={},
-        actions=(action,),
+        actions=(action,) if action else (),
         orders=orders,
         plan=way.replan,
     )

@@ -33,10 +33,11 @@ from engine.exchange import (
     passed,
     unpack,
 )
-from engine.flow import Flow
+from engine.flow import Flow, Op
 from engine.group_step import GroupStep
 from engine.ingest import Layout
 from engine.node_step import NodeStep, Tally, staged_file
+from engine.parted_step import PartedStep
 from engine.query.model import JoinQuery
 from engine.sinks import ResultWriter
 from engine.state import files, hosts
@@ -57,6 +58,7 @@ class Standing:
     sink: str
     compression: str
     sides: str  # folder of the side outputs
+    nodes: int
 
 
 Parts = dict[tuple[int, int, int], list[pa.RecordBatch]]  # (operator, side, kind) -> batches
@@ -133,32 +135,35 @@ class _Work:
         for op in plan.flow.ops:
             if op.stage != self.number:
                 continue
-            step = (NodeStep if op.grouping is None else GroupStep)(plan, self.tick, op, self.node)
+            step = _kind(op)(plan, self.tick, op, self.node)
             deltas = {
                 n: [*parts.get((op.number, n, DELTA), []), *self.fused.get((op.number, n), [])]
-                for n in range(len(op.sides))
+                for n in range(op.places)
             }
-            held = {n: parts.get((op.number, n, HELD), []) for n in range(len(op.sides))}
-            for batch in step.run(deltas, held):
-                yield from self._send(step, batch)
+            held = {n: parts.get((op.number, n, HELD), []) for n in range(op.places)}
+            for batch, new in step.run(deltas, held):
+                yield from self._send(step, batch, new=new)
             if step.worked or aside or besides:
                 head = step.head | {"aside": aside} | besides
                 yield self._report(op.number, head, step.tally)
                 aside, besides = [], {}
 
-    def _send(self, step: NodeStep, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    def _send(
+        self, step: NodeStep, batch: pa.RecordBatch, *, new: bool
+    ) -> Iterator[pa.RecordBatch]:
         """An operator's results to the side that they are for: in this task, or over the next exchange."""
         target = step.op.target
         assert target is not None
         above = self.plan.flow.ops[target.op]
         side = above.sides[target.side]
         ordered = batch.select([f.name for f in side.columns])
+        place = above.place(target.side, new=new)
         if side.fused is not None:
-            self.fused.setdefault((target.op, target.side), []).append(step.hashed(ordered, above))
+            self.fused.setdefault((target.op, place), []).append(step.hashed(ordered, above))
             return
         nulls = above.grouping is not None
         yield from self.tick.routes[target.op].send(
-            target.side, ordered, above.keys, side.schema(), nulls=nulls
+            place, ordered, above.keys, side.schema(), nulls=nulls
         )
 
     def _set_aside(self, parts: Parts) -> list[list[Any]]:
@@ -189,6 +194,12 @@ class _Work:
         body = json.dumps(head).encode() + b"\0" + arrays
         token = self.tick.routes[op].tokens[self.node]
         return packed_bytes(token, self.node, op, 0, REPORT, pa.py_buffer(body))
+
+
+def _kind(op: Op) -> type[NodeStep]:
+    if op.grouping is not None:
+        return GroupStep
+    return PartedStep if op.parted else NodeStep
 
 
 def parse_report(body: bytes) -> tuple[dict[str, Any], GroupDelta]:

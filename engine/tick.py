@@ -211,6 +211,7 @@ class Ticker:
             str(self.sink.directory),
             self.sink.compression,
             self.setup.side_folder,
+            self.setup.plan.nodes,
         )
 
     def on_nodes(self, function: ArrowMap, schema: str) -> list[tuple[Any, ...]]:
@@ -270,9 +271,7 @@ class Ticker:
                 for op in setup.flow.ops
             },
             runs={
-                (op.id, n): manifest.at(op.id, n, len(op.sides))
-                for op in setup.flow.ops
-                for n in nodes
+                (op.id, n): manifest.at(op.id, n, op.places) for op in setup.flow.ops for n in nodes
             },
             releases=releases_of(manifest.holds, admissions, placements),
             slow=dict(setup.slow),  # at once: other threads change it

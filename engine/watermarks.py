@@ -53,11 +53,12 @@ def fronts(
     for source in flow.sources:
         mark = marks.get(source.mark)
         front = {source.time: mark} if source.time and mark is not None else {}
-        out.setdefault((source.op, source.side), []).append(front)
+        for to in source.feeds:
+            out.setdefault((to.op, to.side), []).append(front)
     for op in flow.ops:
         for at, side in enumerate(op.sides):
             mine = out.setdefault((op.number, at), [])
-            held = [h for h in waiting if (h.operator, h.input) == (op.id, at)]
+            held = [h for h in waiting if (h.operator, h.input % len(op.sides)) == (op.id, at)]
             if held:
                 mine.append(_least((side.times, hold.times) for hold in held))
         if op.target is not None:
@@ -101,7 +102,7 @@ def _owing(op: Op, manifest: Manifest) -> list[tuple[Sequence[str], Times]]:
     if not any(place.operator == op.id for place in manifest.disk):
         return []
     return [
-        (op.sides[place.input].times, run.times)
+        (op.side_of(place.input).times, run.times)
         for place, runs in (*manifest.disk.items(), *manifest.runs.items())
         if place.operator == op.id
         for run in runs
@@ -132,8 +133,8 @@ def expired(
         op = ops[place.operator]
         dead: list[Run] = []
         if op.limits:
-            ends = _ends(op, place.input, known)
-            dead = [run for run in runs if _is_over(op.sides[place.input].times, run, ends)]
+            ends = _ends(op, place.input % len(op.sides), known)
+            dead = [run for run in runs if _is_over(op.side_of(place.input).times, run, ends)]
         elif op.grouping is not None and not op.grouping.rows:
             over = manifest.fronts.get(op.id, NEVER) - op.grouping.us
             dead = [run for run in runs if run.times[0][1] < over]

@@ -24,7 +24,7 @@ from control.plans import Migrate, Plan, SetBudget, Spill, Step
 from control.requests import Request, plan_for
 from control.snapshot import NO_LIMIT, ClusterSnapshot, History
 from engine import replanning
-from engine.adapt import courses, kinds, migrating
+from engine.adapt import courses, kinds, migrating, parallel
 from engine.adapt.accounts import Accounts
 from engine.adapt.edits import Edit
 from engine.adapt.errands import Errands
@@ -89,6 +89,7 @@ class Desk:
         ticker.orders, ticker.noticed = self.orders, self._noticed
         self.accounts = Accounts(self.flow, records, ticker.manifest, self.snapshot)
         ticker.ports = (*ticker.ports, self.accounts)
+        parallel.go_on(self)
 
     @property
     def running(self) -> list[Running]:
@@ -143,7 +144,7 @@ class Desk:
     def between(self, *, idle: bool) -> None:
         """Take every action as far as it goes, then decide what is next. `idle`: no tick is about to begin."""
         now = self.now_s()
-        if self._overflows():
+        if self._overflows() and parallel.track_of(self) is None:  # that gives way by itself
             raise self._too_much()
         if not self.ending:
             self.errands.take_up(self)
@@ -234,6 +235,10 @@ class Desk:
             self.accounts.close(log)
             self.keep(log.action)
             return log.action
+        return self.go_on(log, step)
+
+    def go_on(self, log: Log, step: kinds.Long) -> Action:
+        """Begin with an action's course, or go on with one of an earlier life."""
         made = kinds.course(self, log, step)
         return self._runs.begin(log, made, self.ticker.manifest.version + 1)
 
@@ -389,7 +394,7 @@ def sit(
     know how this life's end."""
     records = Records(Path(ticker.setup.folders.durable).with_name("actions"), report)
     records.somebody_asks = asked
-    records.restart(ticker.carried_out, time.time())
+    records.restart(ticker.carried_out, time.time(), parallel.doing(ticker))
     if minute := policy.minute_s:
         ticker.wall = lambda: minute * (2 + ticker.manifest.tick)
     return Desk(ticker, policy, budgets, records, ticker.wall)

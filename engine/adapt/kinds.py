@@ -5,15 +5,20 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from control.plans import Cleanup, Migrate, Move, Spill
-from engine.adapt import courses, migrating, moving
+from engine.adapt import courses, migrating, moving, parallel
 from engine.adapt.progress import Course, Log
 
 if TYPE_CHECKING:
     from engine.adapt.desk import Desk
 
 
-def course(desk: Desk, log: Log, step: Move | Spill | Cleanup | Migrate) -> Course:
+Long = Move | Spill | Cleanup | Migrate  # what goes on over several ticks
+
+
+def course(desk: Desk, log: Log, step: Long) -> Course:
     """The course of an action."""
+    if isinstance(step, Migrate) and step.strategy == "parallel":
+        return parallel.run_beside(desk, log, step)
     if isinstance(step, Migrate):
         return migrating.migrate(desk, log, step)
     if isinstance(step, Move):

@@ -16,11 +16,11 @@ from control.arbiter import Refusal, Why
 from control.plans import STRATEGIES, Migrate
 from control.snapshot import NO_LIMIT
 from engine import lasting, watermarks
-from engine.adapt import courses
+from engine.adapt import parallel
 from engine.adapt.derive import Derive, Derived, Onto, Resort, runs_of
-from engine.adapt.progress import LATER, TICK, Course, Log, names
+from engine.adapt.progress import LATER, Course, Log, names
+from engine.adapt.quiet import Quiet
 from engine.adapt.side import TICK_BYTES, Found, Job
-from engine.errors import StateError
 from engine.flow import Op
 from engine.hashing import FULL_MASK
 from engine.plan import matching
@@ -38,7 +38,7 @@ Side = tuple[int, int]  # of an operator of the new plan, by number
 Order = tuple[Side, Resort | Derive]  # with the side that it is for
 
 
-def way_to(desk: Desk, order: str) -> Transition:
+def way_to(desk: Desk, step: Migrate) -> Transition:
     """The way from the running plan to an order; BadOrder if there is none."""
     setup, ticker = desk.ticker.setup, desk.ticker
     assert setup.spec is not None
@@ -47,9 +47,10 @@ def way_to(desk: Desk, order: str) -> Transition:
         setup.query,
         setup.flow,
         ticker.placements,
-        matching.tree_of(setup.query, order),
+        matching.tree_of(setup.query, step.order),
         ticker.manifest.plan,
         exact=setup.hash_mask == FULL_MASK,
+        anew=step.strategy == "parallel",
     )
 
 
@@ -60,14 +61,19 @@ def against(desk: Desk, step: Migrate) -> Iterator[Refusal]:
         known = ", ".join(STRATEGIES)
         yield Refusal(Why.UNKNOWN_STRATEGY, f"no strategy {step.strategy!r}, there is {known}")
         return
+    if parallel.track_of(desk) is not None:
+        return  # one on its way already, which is refused for being that
     try:
-        way = way_to(desk, step.order)
+        way = way_to(desk, step)
     except BadOrder as bad:
         hint = f" ({bad.hint})" if bad.hint else ""
         yield Refusal(Why.BAD_ORDER, f"join_order, column {bad.at + 1}: {bad}{hint}")
         return
     if way.query.order == query.order:
         yield Refusal(Why.SAME_ORDER, f"the query runs {matching.shown(query)} already")
+        return
+    if step.strategy == "parallel":
+        yield from parallel.against(desk, way)
         return
     gone = lasting.cuts(desk.flow, desk.ticker.marks(), desk.ticker.manifest)
     for origin, mine in _needed(desk, way):
@@ -106,11 +112,11 @@ def _room(desk: Desk, way: Transition) -> Iterator[Refusal]:
 
 def migrate(desk: Desk, log: Log, step: Migrate) -> Course:
     """All steps. Ticks go on until the last one."""
-    one = _Migration(desk, log, way_to(desk, step.order))
+    one = _Migration(desk, log, way_to(desk, step))
     try:
         with log.step("CleanAccumulated"):
             log.kept = "what was owed is out, the plan is as it was"
-            yield from one.clean()
+            yield from one.quiet.clean()
         with log.step("MatchStates"):
             yield from one.wait()
             log.note(one.shared_bytes())
@@ -149,10 +155,9 @@ class _Migration:
         self.query = self.desk.ticker.setup.query
         joins = [op for op in self.old.ops if op.grouping is None]
         # With windows, what any operator owes may need rows that the new plan would let go of.
-        self.clean_ops = [op for op in joins if self.query.bounds or op.id in self.way.dropped]
-        self.pairs = [(op.id, group) for op in self.clean_ops for group in range(op.groups)]
+        clean = [op for op in joins if self.query.bounds or op.id in self.way.dropped]
         self.gone = lasting.cuts(self.old, self.desk.ticker.marks(), self.manifest)
-        self.desk.open = frozenset(op.id for op in self.clean_ops)
+        self.quiet = Quiet(self.desk, clean)
         self.desk.lasting = frozenset(self.way.dropped)
         self.computing = {op.number for op in self.way.computed}
 
@@ -162,40 +167,11 @@ class _Migration:
 
     # -- before ------------------------------------------------------------------------------------
 
-    def clean(self) -> Course:
-        """What operators owe comes out, what waits is let in, and nothing more is spilled."""
-        for op in self.clean_ops:
-            for node in range(self.desk.nodes):
-                yield from courses.unspill(self.desk, op, node)
-            if self._waiting():
-                yield TICK  # what an operator owed is let in at the one above
-        self.desk.fly(self.pairs)
-        if self._waiting():
-            yield TICK
-        self._settled()
-
-    def _waiting(self) -> int:
-        """Rows on hold."""
-        names = {op.id for op in self.clean_ops}
-        return sum(sum(hold.rows) for hold in self.manifest.holds if hold.operator in names)
-
-    def _settled(self) -> None:
-        names = {op.id for op in self.clean_ops}
-        left = [runs for place, runs in self.manifest.disk.items() if place.operator in names]
-        if left:
-            size = sum(segment.bytes for runs in left for run in runs for segment in run.durable)
-            raise self._error(
-                f"{size:,} bytes of state are on disk and the nodes have no room for them",
-                "Raise memory_per_node, or clean up first.",
-            )
-        if waiting := self._waiting():
-            raise self._error(f"{waiting:,} rows still wait at an exchange", "Try again.")
-
     def wait(self) -> Course:
         """Until no row to come needs any that had gone before."""
         while other := self._needs():
             if self.desk.ending:
-                raise self._error(
+                raise self.quiet.error(
                     f"the input has ended before rows of {other} were new enough",
                     "Rows that they may need had gone before.",
                 )
@@ -210,9 +186,6 @@ class _Migration:
             for origin, mine in _needed(self.desk, self.way)
         )
         return next((other for other in found if other), "")
-
-    def _error(self, what: str, hint: str) -> StateError:
-        return StateError(what, where=self.desk.ticker.setup.plan.name, hint=hint)
 
     # -- making states -----------------------------------------------------------------------------
 
@@ -336,7 +309,7 @@ class _Migration:
             most = self.desk.budgets.get(node, NO_LIMIT)
             need = size + self.manifest.memory_bytes(node)
             if need > most:
-                raise self._error(
+                raise self.quiet.error(
                     f"node {node} needs {need:,} bytes of memory for both plans, its budget is {most:,}",
                     "Raise memory_per_node, or choose another order.",
                 )
@@ -356,7 +329,7 @@ class _Migration:
 
     def swap(self) -> None:
         """The commit."""
-        self._settled()
+        self.quiet.settled()
         runs: dict[Place, Runs] = {}
         shared = 0
         for (number, at), origin in self.way.origins.items():
@@ -396,5 +369,5 @@ class _Migration:
             if origin is not None:
                 for node in range(self.desk.nodes):
                     self.desk.frozen.pop(Place(origin.op, node, origin.side), None)
-        self.desk.open, self.desk.lasting = frozenset(), frozenset()
-        self.desk.land(self.pairs)
+        self.desk.lasting = frozenset()
+        self.quiet.over()

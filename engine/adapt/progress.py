@@ -52,12 +52,20 @@ class Log:
     @contextmanager
     def step(self, name: str) -> Iterator[Log]:
         """One named step; `note` says its bytes."""
-        self.action = self.action.begin(self.desk.wall_s(), name)
+        if self.action.current != name:
+            self.action = self.action.begin(self.desk.wall_s(), name)
         self.desk.keep(self.action)
         self._bytes = 0
         yield self
         self.action = self.action.end(self.desk.wall_s(), self._bytes)
         self.desk.keep(self.action)
+
+    def reach(self, name: str) -> None:
+        """Steps before this one are over: an earlier life has done them."""
+        while name not in (self.action.current, self.action.following):
+            if self.action.current is None:
+                self.action = self.action.begin(self.desk.wall_s())
+            self.action = self.action.end(self.desk.wall_s())
 
     def note(self, size: int) -> None:
         self._bytes += size

@@ -139,12 +139,15 @@ class Records:
         self.decisions.append({"time_s": now_s, "by": by, "note": text, "times": 1})
         del self.decisions[:-DECISIONS_MAX]
 
-    def restart(self, committed: Sequence[str], now_s: float) -> None:
-        """Say of the actions of an earlier life how they ended."""
+    def restart(self, committed: Sequence[str], now_s: float, going_on: str = "") -> None:
+        """Say of the actions of an earlier life how they ended; one may be going on."""
         for path in sorted(self.folder.glob("*.json")):
             with contextlib.suppress(OSError, ValueError, KeyError):
                 raw = json.loads(path.read_text())
                 action = actions.from_json(raw["action"])
+                if action.id == going_on:
+                    self.keep(action, raw.get("by", ""))
+                    continue
                 ended = actions.rolled(action, action.id in committed, now_s)
                 if not ended.over:
                     ended = ended.cancel(now_s, "the query was started again")

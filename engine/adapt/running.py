@@ -21,6 +21,10 @@ class Cancelled(Exception):
     """Somebody asked for an action's end before its commit."""
 
 
+class GivenUp(Cancelled):
+    """The query stops: nobody asked for this action's end."""
+
+
 @dataclass
 class Running:
     """An action on its way, and what it waits for."""
@@ -121,7 +125,7 @@ class Runs:
 
     def give_up(self, why: str) -> None:
         for run in list(self.now):
-            self._throw(run, Cancelled(why))
+            self._throw(run, GivenUp(why))
         self.side.close()
 
     def _advance(self, run: Running) -> None:

@@ -106,12 +106,13 @@ class _Rows:
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """Some result rows: each input's columns, expanded. `hash_counts` says how many results each key
-    hash has in this chunk (hashes may repeat)."""
+    """Some result rows: each input's columns, expanded. `counts` says how many results each key
+    hash has in this chunk (hashes may repeat); `new`: no row has an old part, while two plans run."""
 
     columns: tuple[pa.RecordBatch, ...]
     hashes: Hashes
     counts: Longs
+    new: bool = False
 
     @property
     def rows(self) -> int:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from engine import tracks
 from engine.flow import Flow, Op, Side, compile_flow
 from engine.plan.build import build_plan
 from engine.plan.placement import even, weighted
@@ -91,7 +92,12 @@ def current(
         return query, plan, compile_flow(plan, query, exact=exact)
     moved = replace(query, order=replan.tree)
     built = build_plan(spec, moved, replan)
-    return moved, built, compile_flow(built, moved, exact=exact, sources_like=replan.sources)
+    flow = compile_flow(built, moved, exact=exact, sources_like=replan.sources)
+    if replan.track is None:
+        return moved, built, flow
+    _, second, other = current(spec, query, plan, replan.track.plan, exact=exact)
+    top = second.joins[-1]
+    return moved, replace(built, beside=top), tracks.beside(flow, other)
 
 
 def transition(
@@ -103,15 +109,18 @@ def transition(
     before: Replan | None,
     *,
     exact: bool = True,
+    anew: bool = False,
 ) -> Transition:
-    """The way to `tree`. `placements`: where the old plan's groups are now; `before`: what it is known as."""
+    """The way to `tree`. `placements`: where the old plan's groups are now; `before`: what it is known as; `anew`:
+    no join is to have anything of the old plan's."""
     moved = replace(query, order=tree)
     joins = [op for op in old.ops if op.grouping is None]
     following = before.following if before is not None else len(joins) + 1
     draft = _draft(spec, moved, len(placements), exact)
     named, stay, origins = [], set[str](), {}
     for op in draft.ops:
-        twin = next((o for o in old.ops if _same(o, op)), None)
+        keeps = op.grouping is not None or not anew
+        twin = next((o for o in old.ops if keeps and _same(o, op)), None)
         if twin is not None:
             named.append(Named(twin.id, placements[twin.id]))
             stay.add(twin.id)

@@ -132,11 +132,16 @@ class Plan:
     sink: SinkSpec
     nodes: int
     inputs: tuple[JoinInput, ...] = ()
+    beside: Join | None = None  # the top join of another tree of the same query, while both run
 
     @property
     def operators(self) -> tuple[Operator, ...]:
         """The stateful operators, children before parents."""
-        return tuple(_bottom_up(self.root.child))
+        mine = tuple(_bottom_up(self.root.child))
+        if self.beside is None:
+            return mine
+        joins = [operator for operator in mine if isinstance(operator, Join)]
+        return (*joins, *_bottom_up(self.beside), *mine[len(joins) :])
 
     @property
     def joins(self) -> tuple[Join, ...]:

@@ -128,7 +128,7 @@ def planned(manifest: Manifest, plan: Replan) -> Manifest:
     stay = plan.names
     return replace(
         manifest,
-        runs={place: runs for place, runs in manifest.runs.items() if place.operator in stay},
+        runs={p: runs for p, runs in manifest.runs.items() if p.operator in stay and runs},
         disk={place: runs for place, runs in manifest.disk.items() if place.operator in stay},
         holds=tuple(hold for hold in manifest.holds if hold.operator in stay),
         placement={op: owner for op, owner in manifest.placement.items() if op in stay},

@@ -6,7 +6,8 @@ operator keeps its name as long as its state stays the same state, and no name i
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from engine.query.model import Tree
@@ -35,10 +36,20 @@ class Replan:
     nodes: int
     following: int
     sources: tuple[str, ...]
+    track: Track | None = None
+
+    @property
+    def everyone(self) -> tuple[Named, ...]:
+        """The operators of both plans, where there are two."""
+        if self.track is None:
+            return self.operators
+        mine = {one.id for one in self.operators}  # window functions are above both
+        more = [one for one in self.track.plan.operators if one.id not in mine]
+        return (*self.operators, *more)
 
     @property
     def names(self) -> frozenset[str]:
-        return frozenset(one.id for one in self.operators)
+        return frozenset(one.id for one in self.everyone)
 
     def pack(self) -> dict[str, Any]:
         named = [[one.id, list(one.placement)] for one in self.operators]
@@ -48,6 +59,7 @@ class Replan:
             "nodes": self.nodes,
             "following": self.following,
             "sources": list(self.sources),
+            "track": self.track.pack() if self.track is not None else None,
         }
 
     @staticmethod
@@ -56,7 +68,33 @@ class Replan:
             return None
         named = tuple(Named(name, tuple(placement)) for name, placement in raw["operators"])
         sources = tuple(raw["sources"])
-        return Replan(_tree(raw["tree"]), named, raw["nodes"], raw["following"], sources)
+        track = Track.unpack(raw["track"]) if raw.get("track") else None
+        return Replan(_tree(raw["tree"]), named, raw["nodes"], raw["following"], sources, track)
+
+
+@dataclass(frozen=True, slots=True)
+class Track:
+    """Another plan that runs beside, since it was begun with nothing in its state. `until`: the greatest time of each
+    input by then, so of any old row; `rows`: how many old ones there were; `action`: whose doing it is."""
+
+    plan: Replan
+    until: Mapping[str, int] = field(default_factory=dict)
+    rows: int = 0
+    action: str = ""
+
+    def pack(self) -> dict[str, Any]:
+        return {
+            "plan": self.plan.pack(),
+            "until": dict(self.until),
+            "rows": self.rows,
+            "action": self.action,
+        }
+
+    @staticmethod
+    def unpack(raw: dict[str, Any]) -> Track:
+        plan = Replan.unpack(raw["plan"])
+        assert plan is not None
+        return Track(plan, raw["until"], raw["rows"], raw["action"])
 
 
 def _tree(raw: Any) -> Any:

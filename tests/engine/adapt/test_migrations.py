@@ -37,13 +37,15 @@ class Migrating(Dice):
 
     also: bool = True
     query: Query | None = None
+    strategies: tuple[str, ...] = ("moving",)
 
     def _request(self, local: Local) -> Request:
         assert self.query is not None
         if self.also and self.rng.random() < 0.4:
             return super()._request(local)
         order = self.query.random_order(self.rng)
-        return Request("migrate", 0, order=order)
+        strategy = self.strategies[int(self.rng.integers(len(self.strategies)))]
+        return Request("migrate", 0, order=order, strategy=strategy)
 
 
 migrating = st.builds(

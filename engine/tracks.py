@@ -1,0 +1,86 @@
+"""Two plans of one query as one flow: Zhu et al.'s parallel track. Pure.
+
+The old plan goes on with all its state, the new one begins with nothing; every row that comes goes to both. A result
+all of whose parts are new, so came since the new plan began, is the new plan's; one with an old part is the old
+plan's, whose top join leaves out what is the other's. So nothing is made twice, and nothing is missed. Below the top
+the old plan makes new rows too, as old ones may come and meet them; its operators keep the two apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from engine.flow import Flow, Op, Source, Target
+from engine.lasting import Bases
+from engine.query.model import JoinQuery
+from engine.watermarks import NEVER
+
+Until = Mapping[str, int]  # input -> the greatest time of its old rows
+
+
+def beside(old: Flow, new: Flow) -> Flow:
+    """The operators of both plans: the old ones under their numbers, the new ones after them, and window functions,
+    which are above both, last."""
+    mine, others = _joins(old), _joins(new)
+    top = len(mine) + len(others)
+    found = [_parted(op, len(mine), top) for op in mine]
+    found += [_shifted(op, len(mine), len(others), top) for op in others]
+    if old.root.grouping is not None:
+        stage = 1 + max(op.stage for op in found)
+        # Not in the task of the old top join, even where its groups are on the same nodes: rows come from two.
+        sides = tuple(replace(side, fused=None) for side in old.root.sides)
+        found.append(replace(old.root, number=top, stage=stage, sides=sides))
+    return Flow(tuple(found), tuple(_sources(old, new, len(mine))))
+
+
+def _joins(flow: Flow) -> list[Op]:
+    return [op for op in flow.ops if op.grouping is None]
+
+
+def _parted(op: Op, joins: int, top: int) -> Op:
+    """A join of the old plan."""
+    to = op.target
+    if to is not None and to.op < joins:
+        return replace(op, parted=True)
+    return replace(op, parted=True, spares=True, target=to and Target(top, 0))
+
+
+def _shifted(op: Op, by: int, joins: int, top: int) -> Op:
+    """A join of the new plan, after so many of the old one."""
+    to = op.target
+    if to is not None:
+        to = Target(to.op + by, to.side) if to.op < joins else Target(top, 0)
+    sides = tuple(
+        side if side.fused is None else replace(side, fused=side.fused + by) for side in op.sides
+    )
+    return replace(op, number=op.number + by, sides=sides, target=to)
+
+
+def _sources(old: Flow, new: Flow, by: int) -> list[Source]:
+    """Each of the old plan's sources, with the side of the new one that it feeds too."""
+    others = {source.mark: source for source in new.sources}
+    return [
+        replace(one, also=(Target(others[one.mark].op + by, others[one.mark].side),))
+        for one in old.sources
+    ]
+
+
+def endless(query: JoinQuery) -> tuple[str, str] | None:
+    """Two inputs of which old rows of the first may for ever meet new ones of the second: no window is between them."""
+    names = [given.alias for given in query.inputs]
+    bound = {(names[b.early], names[b.late]) for b in query.bounds}
+    pairs = ((one, other) for one in names for other in names if one != other)
+    return next((pair for pair in pairs if pair not in bound), None)
+
+
+def meets(query: JoinQuery, until: Until, base: Bases) -> str:
+    """An input of which rows to come may be in a result with old rows; "" if none: the old plan has nothing to do."""
+    names = [given.alias for given in query.inputs]
+    reach = {(names[b.early], names[b.late]): b.us for b in query.bounds}
+    for one, at in until.items():
+        for other in names:
+            over = (one, other) in reach and base.get(other, NEVER) - at > reach[one, other]
+            if other != one and not over:
+                return other
+    return ""
