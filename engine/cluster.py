@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).resolve().parent.parent
 SHIPPED = "spillway-engine.zip"
+PACKAGES = ("engine", "control")  # tasks are the engine's, which speaks control's words
 WAIT_MOST_S = 30.0
 CALM_S = 1.5  # executors come one by one: none for so long, and they are all there
 CONF = {
@@ -94,13 +95,18 @@ def secret(master: str) -> Iterator[None]:
 
 
 def ship_engine(context: Any) -> None:
-    """Executors elsewhere get our package; locally the workers import it from here."""
+    """Executors elsewhere get our packages; locally the workers import them from here."""
     folder = Path(tempfile.mkdtemp(prefix="spillway-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)  # late executors fetch it late
+    context.addPyFile(str(packed(folder)))
+
+
+def packed(folder: Path) -> Path:
+    """What tasks import, in one file."""
     with zipfile.ZipFile(folder / SHIPPED, "w", zipfile.ZIP_DEFLATED) as file:
-        for path in sorted((ROOT / "engine").rglob("*.py")):
+        for path in sorted(p for name in PACKAGES for p in (ROOT / name).rglob("*.py")):
             file.write(path, path.relative_to(ROOT))
-    context.addPyFile(str(folder / SHIPPED))
+    return folder / SHIPPED
 
 
 def written(commit: Commit, durable: str, sink: str, sides: str) -> Iterator[tuple[str, int]]:

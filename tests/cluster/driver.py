@@ -1,4 +1,4 @@
-"""A process that runs a query on a cluster and tells of every tick on stdout: `driver.py QUERY MASTER`.
+"""A process that runs a query on a cluster and tells of every tick on stdout: `driver.py QUERY MASTER [SCRIPT]`.
 
 A line per commit: `{"version": …, "nodes": [[executor, fetched], …]}`; at the end `{"done": summary}`.
 """
@@ -11,6 +11,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
+from engine.adapt.policy import Policy, load
 from engine.query.file import read_query
 from engine.reports import TickReport
 from engine.runner import run
@@ -30,7 +31,14 @@ class Tell:
 
 if __name__ == "__main__":
     file, master = Path(sys.argv[1]), sys.argv[2]
+    script = Path(sys.argv[3]) if len(sys.argv) > 3 else None
     summary = run(
-        read_query(file), once=True, master=master, settings=Settings.load({}), ports=[Tell()]
+        read_query(file),
+        once=True,
+        master=master,
+        settings=Settings.load({}),
+        ports=[Tell()],
+        adaptation=load(None, script) if script else Policy(),
+        report=script.with_suffix(".json") if script else None,
     )
     print(json.dumps({"done": json.loads(summary.to_json())}), flush=True)

@@ -188,13 +188,16 @@ class Cluster:
 class Driver:
     """A query on the cluster, in a process of its own; `ticks` grows as it tells of them."""
 
-    def __init__(self, cluster: Cluster, query: Path, master: str | None = None) -> None:
+    def __init__(
+        self, cluster: Cluster, query: Path, master: str | None = None, script: Path | None = None
+    ) -> None:
         host = cluster.hosts[0]
         self.ticks: list[dict[str, Any]] = []
         self.done: dict[str, Any] | None = None
         self.errors = (cluster.root / "driver.err").open("w+")
+        command = [sys.executable, str(DRIVER), str(query), master or cluster.master]
         self.process = subprocess.Popen(
-            [*host.enter, sys.executable, str(DRIVER), str(query), master or cluster.master],
+            [*host.enter, *command, *([str(script)] if script else [])],
             env=cluster.environment(host),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,

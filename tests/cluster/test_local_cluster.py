@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 
 import pytest
 
+from control.plans import STRATEGIES
 from tests.cluster.cases import chain, three_way
 from tests.cluster.machines import Driver, lone
 
@@ -36,3 +38,23 @@ def test_a_tree_with_an_exchange_between_its_joins(tmp_path: Path) -> None:
     assert summary["rows_out"] == case.check() > 100
     home, tasks = driver.at_home()
     assert home == tasks >= 9
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_another_order_while_it_runs(tmp_path: Path, strategy: str) -> None:
+    """States are computed on executors, where their groups will be; a second change goes back."""
+    case = chain(tmp_path / "case", files=14)
+    script = tmp_path / "script.toml"
+    script.write_text(
+        "".join(
+            f'[[at]]\ntick = {tick}\ndo = "migrate"\njoin_order = "{order}"\nstrategy = "{strategy}"\n'
+            for tick, order in ((3, "(a (b c))"), (9, "((a b) c)"))
+        )
+    )
+    with lone(tmp_path) as nothing:
+        driver = Driver(nothing, case.file, MASTER, script)
+        summary = driver.finish()
+    assert summary["rows_out"] == case.check() > 100
+    told = json.loads(script.with_suffix(".json").read_text())["actions"]
+    assert [action["state"] for action in told] == ["done"] * len(told) and told, told

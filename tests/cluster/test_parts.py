@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -48,6 +50,22 @@ def test_the_users_own_settings_go_before_ours(
     monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path))
     assert "spark.authenticate" not in cluster.conf()
     assert "spark.locality.wait" in cluster.conf()
+
+
+def test_what_is_shipped_is_all_that_tasks_import(tmp_path: Path) -> None:
+    file = cluster.packed(tmp_path)
+    tasks = ["stage", "exchange", "rehome", "affinity", "adapt.tasks", "state.hosts"]
+    code = "; ".join(f"import engine.{name}" for name in tasks) + "; print(engine.__file__)"
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(file)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert done.stdout.startswith(str(file))
 
 
 def test_a_secret_is_in_no_command_line_and_leaves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
