@@ -96,6 +96,13 @@
     done();
   });
 
+  /* A link in the proposal's panel leads to something that would open beneath it. */
+  document.addEventListener("click", function (event) {
+    if (event.target.closest && event.target.closest(".pv a[href]")) {
+      window.dash_clientside.set_props("proposal", { opened: false });
+    }
+  });
+
   window.dash_clientside = Object.assign({}, window.dash_clientside);
   window.dash_clientside.spillway = Object.assign({}, window.dash_clientside.spillway, { asked: asked, opened: opened, picked: picked });
 })();

@@ -79,7 +79,7 @@ def drawn(pair: Pair, root: tree.Node, told: str) -> Component:
         for child, side in zip(tree.children(op), op["sides"], strict=True)
     ]
     rates = {name: float(one["rows_out_per_s"]) for name, one in nodes.items()}
-    return framed(placed, [*boxes, *kept], rates, told, pair.most_per_s)
+    return framed(placed, [*boxes, *kept], rates, told, pair.most_per_s, still=True)
 
 
 def _leaf(placed: tree.Placed, box: tree.Box, node: tree.Node) -> Component:

@@ -48,8 +48,10 @@ def framed(
     rates: Mapping[str, float],
     told: str,
     most: float | None = None,
+    still: bool = False,
 ) -> Component:
-    """Boxes over lines. `most`: the rate of the thickest line, where trees are compared."""
+    """Boxes over lines. `most`: the rate of the thickest line, where trees are compared; `still`: there is nothing to
+    press in it, so that keys must be able to scroll it where it is cut off."""
     inside = d(
         d(c="pt-lines", style={"--i": lines(placed, rates, most)}, aria_hidden="true"),
         *boxes,
@@ -58,7 +60,8 @@ def framed(
         role="group",
         aria_label=told,
     )
-    return d(inside, c="pt-scroll")
+    focus: Any = {"tabIndex": 0, "role": "region", "aria_label": told} if still else {}
+    return d(inside, c="pt-scroll", **focus)
 
 
 def lines(placed: tree.Placed, rates: Mapping[str, float], most: float | None = None) -> str:

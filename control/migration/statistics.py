@@ -21,6 +21,7 @@ from control.migration.trees import Mask, mask_of, members, single
 from control.migration.volumes import closed, longest, rate_volume
 from control.snapshot import HALF_LIFE_S
 
+REMEMBERED = 60.0  # half-lives are so many times as long for what only another tree shows
 FORGOTTEN = 1e-6  # evidence of fewer rows than this is dropped
 
 
@@ -37,7 +38,8 @@ class SideTold:
 @dataclass(frozen=True, slots=True)
 class OperatorTold:
     """One operator in one tick, over all nodes. `cpu_s` is all of it; `join_cpu_s` and `insert_cpu_s` where a task
-    tells them apart."""
+    tells them apart. `met`: the share of the tick's combinations that were tried in it, as the others are put off; 0
+    where its results say nothing of that, being of other ticks too."""
 
     operator: str
     sides: tuple[SideTold, ...]
@@ -45,6 +47,7 @@ class OperatorTold:
     cpu_s: float
     join_cpu_s: float | None = None
     insert_cpu_s: float | None = None
+    met: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +105,7 @@ class Statistics:
         elapsed = 0.0 if self.time_s is None else max(0.0, told.time_s - self.time_s)
         first = self.time_s is None
         self.time_s = told.time_s if first else max(told.time_s, self.time_s or 0.0)
-        self._decay(0.5 ** (elapsed / HALF_LIFE_S))
+        self._decay(0.5 ** (elapsed / HALF_LIFE_S), {_mask(one) for one in told.operators})
         self.weight_s += elapsed
         for operator in told.operators:
             for side in operator.sides:
@@ -115,12 +118,17 @@ class Statistics:
         for counted in told.counted:
             self._observe(mask_of(counted.inputs), counted.combinations, counted.rows)
 
-    def _decay(self, keep: float) -> None:
+    def _decay(self, keep: float, running: set[Mask]) -> None:
+        """What the running tree does not show cannot be seen again, and is remembered longer."""
         self.weight_s *= keep
         self.prices.decay(keep)
         for given in self.inputs:
             given.rows *= keep
-        faded = {mask: seen.faded(keep) for mask, seen in self.evidence.items()}
+        longer = keep ** (1 / REMEMBERED)
+        faded = {
+            mask: seen.faded(keep if mask in running else longer)
+            for mask, seen in self.evidence.items()
+        }
         self.evidence = {
             mask: seen for mask, seen in faded.items() if seen.combinations > FORGOTTEN
         }
@@ -134,12 +142,12 @@ class Statistics:
         """What each operator made, against how many combinations of rows met in time."""
         rates, reach = self.rates(), self._reach()
         for operator in operators:
-            mask = mask_of([n for side in operator.sides for n in side.inputs])
+            mask = _mask(operator)
             some = members(mask)
             volume = rate_volume(reach, some)
             tried = elapsed * volume * prod(rates[n] for n in some)
-            if np.isfinite(tried) and tried > 0:
-                self._observe(mask, tried, operator.rows_out)
+            if np.isfinite(tried) and tried > 0 and operator.met > 0:
+                self._observe(mask, tried * operator.met, operator.rows_out)
 
     def _observe(self, mask: Mask, combinations: float, rows: float) -> None:
         if not single(mask) and combinations > 0:
@@ -194,6 +202,11 @@ class Statistics:
             {m: Evidence(tried, rows) for m, tried, rows in raw["evidence"]},
             RowPrices.unpack(raw["prices"]),
         )
+
+
+def _mask(operator: OperatorTold) -> Mask:
+    """The inputs whose rows its results are made of."""
+    return mask_of([n for side in operator.sides for n in side.inputs])
 
 
 def _work(operator: OperatorTold) -> RowWork:
