@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from math import log, prod
+from math import inf, log, prod
+from statistics import median_high
 from typing import Any
 
 import numpy as np
@@ -19,27 +20,33 @@ from control.migration.model import Model
 from control.migration.prices import RowPrices, RowWork
 from control.migration.trees import Mask, mask_of, members, single
 from control.migration.volumes import closed, longest, rate_volume
-from control.snapshot import HALF_LIFE_S
+from control.snapshot import HALF_LIFE_S, Doubles
 
 REMEMBERED = 60.0  # half-lives are so many times as long for what only another tree shows
 FORGOTTEN = 1e-6  # evidence of fewer rows than this is dropped
+LIVE_S = 3.0  # event time is taken to go as fast as the clock for so long
+LEAP = 1e4  # times the clock: an input that goes faster has a gap in its times
+SATED = (
+    0.8  # of what an operator keeps of an input: with so much there, it is the window that ends it
+)
 
 
 @dataclass(frozen=True, slots=True)
 class SideTold:
-    """One side of an operator in one tick, over all nodes. `state_rows`: those that can still meet a row to come."""
+    """One side of an operator in one tick, over all nodes. `state_rows`: those that can still meet a row to come.
+    `met`: what the rows that came met, as a share of the rows that the other sides should have had."""
 
     inputs: tuple[int, ...]
     rows_in: int
     state_rows: int
     state_bytes: int
+    met: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)
 class OperatorTold:
     """One operator in one tick, over all nodes. `cpu_s` is all of it; `join_cpu_s` and `insert_cpu_s` where a task
-    tells them apart. `met`: the share of the tick's combinations that were tried in it, as the others are put off; 0
-    where its results say nothing of that, being of other ticks too."""
+    tells them apart. `teaches`: its results are those of the rows that came, and say how selective its keys are."""
 
     operator: str
     sides: tuple[SideTold, ...]
@@ -47,7 +54,7 @@ class OperatorTold:
     cpu_s: float
     join_cpu_s: float | None = None
     insert_cpu_s: float | None = None
-    met: float = 1.0
+    teaches: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,11 +68,13 @@ class Counted:
 
 @dataclass(frozen=True, slots=True)
 class TickTold:
-    """One tick. `time_s` is any clock that goes on evenly."""
+    """One tick. `time_s` is any clock that goes on evenly; `newest_s`: the greatest event time of each input, where
+    windows ask for it."""
 
     time_s: float
     operators: tuple[OperatorTold, ...]
     counted: tuple[Counted, ...] = ()
+    newest_s: Mapping[int, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,11 +88,15 @@ class QueryShape:
 
 @dataclass
 class _Input:
-    """One stream: decayed rows, and its state when last told."""
+    """One stream: decayed rows, and its state when last told, which is kept for these other sides. `newest_s`, and by
+    how much it went on, decayed: its event time."""
 
     rows: float = 0.0
     state_rows: float = 0.0
     state_bytes: float = 0.0
+    others: list[Mask] = field(default_factory=list)
+    newest_s: float | None = None
+    went_s: float = 0.0
 
 
 @dataclass
@@ -107,10 +120,11 @@ class Statistics:
         self.time_s = told.time_s if first else max(told.time_s, self.time_s or 0.0)
         self._decay(0.5 ** (elapsed / HALF_LIFE_S), {_mask(one) for one in told.operators})
         self.weight_s += elapsed
+        self._event_time(told.newest_s, elapsed)
         for operator in told.operators:
             for side in operator.sides:
                 if len(side.inputs) == 1:
-                    self._stream(side, first)
+                    self._stream(side, operator, first)
             if not first:
                 self.prices.add(_work(operator))
         if elapsed > 0:
@@ -124,6 +138,7 @@ class Statistics:
         self.prices.decay(keep)
         for given in self.inputs:
             given.rows *= keep
+            given.went_s *= keep
         longer = keep ** (1 / REMEMBERED)
         faded = {
             mask: seen.faded(keep if mask in running else longer)
@@ -133,21 +148,44 @@ class Statistics:
             mask: seen for mask, seen in faded.items() if seen.combinations > FORGOTTEN
         }
 
-    def _stream(self, side: SideTold, first: bool) -> None:
+    def _event_time(self, newest_s: Mapping[int, float], elapsed: float) -> None:
+        for number, newest in newest_s.items():
+            given = self.inputs[number]
+            before, given.newest_s = given.newest_s, newest
+            if before is not None and elapsed > 0:
+                given.went_s += min(max(0.0, newest - before), LEAP * elapsed)
+
+    def _stream(self, side: SideTold, operator: OperatorTold, first: bool) -> None:
         given = self.inputs[side.inputs[0]]
         given.rows += 0 if first else side.rows_in
         given.state_rows, given.state_bytes = float(side.state_rows), float(side.state_bytes)
+        given.others = [mask_of(other.inputs) for other in operator.sides if other is not side]
 
     def _results(self, operators: Sequence[OperatorTold], elapsed: float) -> None:
-        """What each operator made, against how many combinations of rows met in time."""
-        rates, reach = self.rates(), self._reach()
+        """What each operator made, against how many combinations of rows met in time: had each side's rows come as
+        fast as they do on the whole, those of `elapsed` seconds."""
+        reach = self._reach()
         for operator in operators:
             mask = _mask(operator)
-            some = members(mask)
-            volume = rate_volume(reach, some)
-            tried = elapsed * volume * prod(rates[n] for n in some)
-            if np.isfinite(tried) and tried > 0 and operator.met > 0:
-                self._observe(mask, tried * operator.met, operator.rows_out)
+            made = self._product(mask, reach) if operator.teaches else 0.0
+            if made > 0 and np.isfinite(made):
+                seconds = [self._seconds(side, reach, elapsed) for side in operator.sides]
+                self._observe(mask, made * sum(seconds) / len(seconds), operator.rows_out)
+
+    def _product(self, mask: Mask, reach: Doubles) -> float:
+        """Combinations of rows of these inputs in a second."""
+        rates, some = self.rates(), members(mask)
+        product = prod(rates[n] for n in some)
+        return product * rate_volume(reach, some) if product > 0 else 0.0
+
+    def _seconds(self, side: SideTold, reach: Doubles, elapsed: float) -> float:
+        """In how many seconds so many rows of a side come and find whole state: more, where some had waited."""
+        mask = mask_of(side.inputs)
+        rate = self._product(mask, reach)
+        if not single(mask):
+            known = self.evidence.get(mask)
+            rate *= known.rows / known.combinations if known is not None else 0.0
+        return side.met * (side.rows_in / rate if rate > 0 and np.isfinite(rate) else elapsed)
 
     def _observe(self, mask: Mask, combinations: float, rows: float) -> None:
         if not single(mask) and combinations > 0:
@@ -160,13 +198,35 @@ class Statistics:
             return (0.0,) * len(self.inputs)
         return tuple(given.rows / self.weight_s for given in self.inputs)
 
-    def _reach(self) -> Any:
+    @property
+    def speed(self) -> float:
+        """Seconds of event time in one of the clock: 1 where input comes as it arises, more where it is caught up on."""
+        went = [given.went_s for given in self.inputs if given.newest_s is not None]
+        if not went or not self.shape.bounds or self.weight_s < LIVE_S:
+            return 1.0
+        return max(median_high(went), 1e-9) / self.weight_s
+
+    @property
+    def _bounds(self) -> list[tuple[int, int, float]]:
+        """Windows in seconds of the clock."""
+        speed = self.speed
+        return [(early, late, seconds / speed) for early, late, seconds in self.shape.bounds]
+
+    def _reach(self) -> Doubles:
         """Windows, and no longer than there is state for: a query that began just now, or one without windows."""
+        count, bounds = len(self.inputs), self._bounds
+        whole = closed(count, bounds, (inf,) * count)
         ages = [
-            given.state_rows / rate if rate > 0 else np.inf
-            for given, rate in zip(self.inputs, self.rates(), strict=True)
+            self._age(given, rate, reach)
+            for given, rate, reach in zip(self.inputs, self.rates(), whole, strict=True)
         ]
-        return closed(len(self.inputs), self.shape.bounds, ages)
+        return closed(count, bounds, ages)
+
+    def _age(self, given: _Input, rate: float, reach: Doubles) -> float:
+        """How long ago the oldest row of an input came; infinite where it is a window that has let go of older ones."""
+        age = given.state_rows / rate if rate > 0 else inf
+        kept = max((float(reach[list(members(side))].min()) for side in given.others), default=inf)
+        return inf if age >= SATED * kept else age
 
     def model(self) -> Model:
         """The query as it is now."""
@@ -178,7 +238,7 @@ class Statistics:
             given.state_bytes / given.state_rows if given.state_rows else 24.0
             for given in self.inputs
         )
-        span_s = longest(len(self.inputs), self.shape.bounds)
+        span_s = longest(len(self.inputs), self._bounds)
         about = self.shape.names, self.rates(), tuple(widths), classes, factors
         return Model(*about, self._reach(), span_s, seen)
 

@@ -12,7 +12,6 @@ import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from control import arbiter
@@ -28,6 +27,7 @@ from engine.adapt import courses, kinds, migrating, parallel
 from engine.adapt.accounts import Accounts
 from engine.adapt.edits import Edit
 from engine.adapt.errands import Errands
+from engine.adapt.joins import JoinStatistics, kept_in
 from engine.adapt.limits import limits_of, listed, victims_of
 from engine.adapt.orders import Orders, with_suspended
 from engine.adapt.picture import Rounds, snapshot, whole
@@ -85,6 +85,7 @@ class Desk:
         self._rounds = Rounds()
         self._runs = Runs(side(ticker), lambda: self.wall_s(), self._over)
         self._rounds.begin(ticker, clock())
+        self.joins = JoinStatistics(ticker.setup, kept_in(ticker.setup))
         self.jobs_apart = policy.patient
         ticker.orders, ticker.noticed = self.orders, self._noticed
         self.accounts = Accounts(self.flow, records, ticker.manifest, self.snapshot)
@@ -182,6 +183,7 @@ class Desk:
         """Give up what runs; nothing is half done, as nothing counts before its commit."""
         self._runs.give_up("the query stops")
         self.errands.give_up("the query stops")
+        self.joins.keep()
         self.watch(self)
         self.records.write()
 
@@ -287,6 +289,7 @@ class Desk:
         """Commit another plan with the state that it begins with; everything here is about that one from now on."""
         replanning.swap(self.ticker, way, runs, action, self._asked())
         self._runs.side.replanned()
+        self.joins.replanned(self.ticker.setup, self.now_s())
         self._owing = self._seen = None
         self.accounts.replanned(self.flow, action, self.ticker.manifest)
 
@@ -315,6 +318,7 @@ class Desk:
         )
         named_by = (action,) if action else ()
         self.ticker.amend(outcome, edit.placement, {**edit.disk}, named_by, self._asked())
+        self.joins.came_out(outcome.holds)
         self.accounts.committed(action, self.ticker.manifest, made)
         return True
 
@@ -324,7 +328,14 @@ class Desk:
         history = History(self._moved_s or -1e18, self._rounds.start_s, 0.0, 0.0, self._forced)
         now = self.now_s()
         bare = snapshot(
-            self.ticker, self.budgets, self._rounds, history, self._flying, now, self._version_s
+            self.ticker,
+            self.budgets,
+            self._rounds,
+            history,
+            self._flying,
+            now,
+            self._version_s,
+            self.joins.joins,
         )
         self._owing = follow(self._owing or Owing.nothing(bare), self._seen or bare, bare)
         self._seen = bare
@@ -352,8 +363,9 @@ class Desk:
 
     def _noticed(self, outcome: Outcome, commit: Commit) -> None:
         """After every tick: nodes may have spilled by themselves."""
-        now = self.now_s()
+        now, back = self.now_s(), frozenset(op for op, _ in self.settle)
         self._runs.ticked(outcome.work)
+        self.joins.ticked(outcome, commit, self.ticker.manifest, back, now)
         self.settle.clear()  # done, once: another tick may begin before the next boundary
         self.let_in = {}
         if self._last_s:
@@ -381,20 +393,3 @@ class Desk:
 
 def _unwatched(desk: Desk) -> None:
     """Where nobody looks on."""
-
-
-def sit(
-    ticker: Ticker,
-    policy: Policy,
-    budgets: Mapping[int, int],
-    report: Path | None,
-    asked: bool,
-) -> Desk:
-    """The desk of a run, after noting how the actions of an earlier life ended. `asked`: somebody will want to
-    know how this life's end."""
-    records = Records(Path(ticker.setup.folders.durable).with_name("actions"), report)
-    records.somebody_asks = asked
-    records.restart(ticker.carried_out, time.time(), parallel.doing(ticker))
-    if minute := policy.minute_s:
-        ticker.wall = lambda: minute * (2 + ticker.manifest.tick)
-    return Desk(ticker, policy, budgets, records, ticker.wall)
