@@ -45,13 +45,14 @@ class SideTold:
 
 @dataclass(frozen=True, slots=True)
 class OperatorTold:
-    """One operator in one tick, over all nodes. `cpu_s` is all of it; `join_cpu_s` and `insert_cpu_s` where a task
-    tells them apart. `teaches`: its results are those of the rows that came, and say how selective its keys are."""
+    """One operator in one tick, over all nodes. `cpu_s` is all of it (None: not a join's work); `join_cpu_s` and
+    `insert_cpu_s` where a task tells them apart. `teaches`: its results are those of the rows that came, and say how
+    selective its keys are."""
 
     operator: str
     sides: tuple[SideTold, ...]
     rows_out: int
-    cpu_s: float
+    cpu_s: float | None
     join_cpu_s: float | None = None
     insert_cpu_s: float | None = None
     teaches: bool = True
@@ -118,15 +119,17 @@ class Statistics:
         elapsed = 0.0 if self.time_s is None else max(0.0, told.time_s - self.time_s)
         first = self.time_s is None
         self.time_s = told.time_s if first else max(told.time_s, self.time_s or 0.0)
-        self._decay(0.5 ** (elapsed / HALF_LIFE_S), {_mask(one) for one in told.operators})
+        self._decay(
+            0.5 ** (elapsed / HALF_LIFE_S), {_mask(one) for one in told.operators if one.teaches}
+        )
         self.weight_s += elapsed
         self._event_time(told.newest_s, elapsed)
         for operator in told.operators:
             for side in operator.sides:
                 if len(side.inputs) == 1:
                     self._stream(side, operator, first)
-            if not first:
-                self.prices.add(_work(operator))
+            if not first and operator.cpu_s is not None:
+                self.prices.add(_work(operator, operator.cpu_s))
         if elapsed > 0:
             self._results(told.operators, elapsed)
         for counted in told.counted:
@@ -269,7 +272,7 @@ def _mask(operator: OperatorTold) -> Mask:
     return mask_of([n for side in operator.sides for n in side.inputs])
 
 
-def _work(operator: OperatorTold) -> RowWork:
+def _work(operator: OperatorTold, cpu_s: float) -> RowWork:
     rows_in = sum(side.rows_in for side in operator.sides)
     split = operator.join_cpu_s, operator.insert_cpu_s
-    return RowWork(rows_in + operator.rows_out, rows_in, operator.cpu_s, *split)
+    return RowWork(rows_in + operator.rows_out, rows_in, cpu_s, *split)

@@ -3,7 +3,7 @@
 Rows count once: when an operator takes them, however long they waited. What is spilled meets later, so that only a
 share of a tick's combinations is tried; results that were owed, which come when state settles or is cleaned up, are
 not this tick's, nor what the operators above make of them. While two plans run it is the old one that tells: it takes
-every row. Runs are counted as they come and go, not all over again.
+every row. The plan without intermediate state tells no more than what came.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import contextlib
 import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,16 +26,17 @@ from control.migration.statistics import (
     TickTold,
 )
 from control.migration.trees import Tree
+from engine.adapt.counts import Counts
 from engine.plan.matching import names_of, shown, spans_of
 from engine.state.model import Hold, Place
 
 if TYPE_CHECKING:
-    from engine.flow import Op
+    from engine.flow import Flow, Op
     from engine.outcome import Outcome
     from engine.query.model import JoinQuery
     from engine.setup import Setup
     from engine.state.commits import Commit
-    from engine.state.model import Manifest, Run
+    from engine.state.model import Manifest
 
 INPUTS_LEAST = 2
 KEPT_EVERY = 32  # ticks: so much may be forgotten by a crash
@@ -47,67 +48,6 @@ def shape_of(query: JoinQuery) -> QueryShape:
     classes = tuple(tuple(sorted(span)) for span in spans_of(query))
     bounds = tuple((b.early, b.late, b.us / 1e6) for b in query.bounds)
     return QueryShape(tuple(names_of(query)), classes, bounds)
-
-
-@dataclass
-class _Place:
-    """Runs of one side on one node: rows and bytes by id, in order, and their sums."""
-
-    runs: dict[str, tuple[int, int]] = field(default_factory=dict)
-    rows: int = 0
-    bytes: int = 0
-
-    def add(self, run: Run) -> None:
-        self.runs[run.id] = size = (run.rows, run.bytes)
-        self.rows, self.bytes = self.rows + size[0], self.bytes + size[1]
-
-    def drop(self, size: tuple[int, int]) -> None:
-        self.rows, self.bytes = self.rows - size[0], self.bytes - size[1]
-
-
-class Counts:
-    """Rows and bytes in memory by place, followed from commit to commit."""
-
-    def __init__(self) -> None:
-        self._places: dict[Place, _Place] = {}
-        self._version = -1
-
-    def follow(self, commit: Commit, after: Manifest) -> None:
-        """Take in a tick's commit. After any other commit everything is counted anew."""
-        if commit.version != self._version + 1 or len(self._places) != len(after.runs):
-            self._places = {place: _counted(runs) for place, runs in after.runs.items()}
-        else:
-            self._moved(commit, after)
-        self._version = commit.version
-
-    def _moved(self, commit: Commit, after: Manifest) -> None:
-        for place, gone in commit.expired.items():
-            mine = self._places[place]
-            if any(gone.values()):  # some of their groups stay
-                self._places[place] = _counted(after.runs[place])
-                continue
-            for name in gone:
-                mine.drop(mine.runs.pop(name))
-        for place, change in commit.changes.items():
-            mine = self._places[place]
-            if any(commit.expired.get(place, {}).values()):
-                continue  # counted anew
-            while len(mine.runs) > change.kept:
-                mine.drop(mine.runs.popitem()[1])
-            for run in change.added:
-                mine.add(run)
-
-    def at(self, place: Place) -> tuple[int, int]:
-        """Rows and bytes."""
-        found = self._places.get(place)
-        return (found.rows, found.bytes) if found is not None else (0, 0)
-
-
-def _counted(runs: tuple[Run, ...]) -> _Place:
-    made = _Place()
-    for run in runs:
-        made.add(run)
-    return made
 
 
 @dataclass
@@ -193,9 +133,10 @@ class JoinStatistics:
         """With this plan."""
         self._setup, self._order = setup, shown(setup.query)
         self._counts, self._owed = Counts(), _Owed()
-        joins = [op for op in setup.flow.ops if op.grouping is None]
+        joins = [op for op in setup.flow.ops if op.joins]
         old = [op for op in joins if op.parted]
         self._ops = old or joins
+        self._bases = _bases(setup.flow)
         self._due: dict[tuple[int, int], _Due] = {}  # of the sides that take results
 
     @property
@@ -256,6 +197,8 @@ class JoinStatistics:
             shares[op.number] = 0.0 if op.id in late else _share(sides, whole)
             told.append(self._told(op, mine, sides, whole, teaches=op.id not in late))
         self._owed.add(hold for hold in outcome.holds if hold.operator in late)
+        for op, at in self._bases:
+            told.append(self._came(op, at, heads.get(op.number, ()), outcome, after))
         self._statistics.add(TickTold(now_s, tuple(told), (), self._newest(after)))
         self._ticks += 1
         if self._ticks % KEPT_EVERY == 0:
@@ -289,6 +232,15 @@ class JoinStatistics:
             sum(head["cpu_s"] for head in heads),
             teaches=teaches and not partly,
         )
+
+    def _came(
+        self, op: Op, at: int, heads: Sequence[Head], outcome: Outcome, after: Manifest
+    ) -> OperatorTold:
+        """One input, where nothing but its own rows is kept."""
+        sides = self._sides(op, heads, outcome, after)
+        number = self._number[op.sides[at].aliases[0]]
+        side = SideTold((number,), sides.taken[at], sides.kept(at), _width(sides, at))
+        return OperatorTold(op.id, (side,), 0, None, teaches=False)
 
     def _sides(self, op: Op, heads: Sequence[Head], outcome: Outcome, after: Manifest) -> _Sides:
         count = len(op.sides)
@@ -329,6 +281,15 @@ class JoinStatistics:
                 number = self._number[source.scan.input.alias]
                 out[number] = max(after.seen[source.mark] / 1e6, out.get(number, float("-inf")))
         return out
+
+
+def _bases(flow: Flow) -> list[tuple[Op, int]]:
+    """Of the plan without intermediate state: for each input one of the bases that have its rows."""
+    found: dict[str, tuple[Op, int]] = {}
+    for op in flow.ops:
+        for at, side in enumerate(op.sides if op.base else ()):
+            found.setdefault(side.aliases[0], (op, at))
+    return list(found.values())
 
 
 def _met(sides: _Sides, whole: Sequence[float]) -> list[float]:

@@ -22,8 +22,8 @@ from control.migration.model import load_of
 from control.migration.trees import Tree, mask_of
 from control.policies.local_spill import LocalSpill
 from control.requests import Request
+from engine.adapt.counts import Counts
 from engine.adapt.desk import Desk
-from engine.adapt.joins import Counts
 from engine.adapt.policy import Policy
 from engine.adapt.records import Records
 from engine.admission import Admission
@@ -190,7 +190,7 @@ def test_event_time_may_go_at_another_pace_than_the_clock(speed: float) -> None:
 
 def test_without_windows_too() -> None:
     with fed(window_s=None) as feed:
-        feed.ticks(30)
+        feed.ticks(20)
         rates_are(feed.joins)
         selectivities_are(feed.joins, ["ab", "abc"], within=0.3)
 
@@ -291,6 +291,32 @@ def test_while_two_plans_run_the_old_one_tells() -> None:
         assert feed.joins.order == NEW
         since_s = feed.joins.since_s
         assert since_s is not None and WINDOW_S <= since_s - 1000 - begun <= WINDOW_S + 5
+        rates_are(feed.joins)
+        selectivities_are(feed.joins, ["cd", "bcd", "abcd"])
+
+
+def test_without_intermediate_state_only_what_comes_is_told() -> None:
+    """Each input's rows are kept under several keys, and count once; what was known of keys stays."""
+    with fed() as feed:
+        feed.ticks(40)
+        side = feed.desk._runs.side
+        assert isinstance(side, LocalSide)
+        feed.desk.jobs_apart = True
+        feed.desk.ask(Request("migrate", 0, order=NEW, strategy="delta"), "test")
+        seen = 0
+        for _ in range(20):
+            side.eager = seen == 0 or seen > 6  # the new tree's states take their time
+            if side.eager:
+                side.work()
+            feed.ticks(1)
+            plan = feed.local.ticker.manifest.plan
+            seen += plan is not None and plan.delta is not None
+            if 0 < seen <= 7:
+                assert feed.joins.order == OLD
+                rates_are(feed.joins)
+                selectivities_are(feed.joins, ["ab", "abc", "abcd"])
+        assert seen > 6 and feed.joins.order == NEW
+        feed.ticks(30)
         rates_are(feed.joins)
         selectivities_are(feed.joins, ["cd", "bcd", "abcd"])
 
