@@ -37,7 +37,7 @@ class Joins:
 
     @cached_property
     def model(self) -> Model:
-        return self.statistics.model()
+        return self.statistics.model(self.delay_s)
 
     @property
     def known(self) -> bool:

@@ -26,6 +26,7 @@ REMEMBERED = 60.0  # half-lives are so many times as long for what only another 
 FORGOTTEN = 1e-6  # evidence of fewer rows than this is dropped
 LIVE_S = 3.0  # event time is taken to go as fast as the clock for so long
 LEAP = 1e4  # times the clock: an input that goes faster has a gap in its times
+STAYS = 1.1  # runs reach over an eighth of a window at most, and go as a whole
 SATED = (
     0.8  # of what an operator keeps of an input: with so much there, it is the window that ends it
 )
@@ -110,6 +111,7 @@ class Statistics:
     inputs: list[_Input] = field(default_factory=list)
     evidence: dict[Mask, Evidence] = field(default_factory=dict)
     prices: RowPrices = field(default_factory=RowPrices)
+    widths: dict[Mask, float] = field(default_factory=dict)  # bytes of joined rows, as last told
 
     def __post_init__(self) -> None:
         self.inputs = self.inputs or [_Input() for _ in self.shape.names]
@@ -128,6 +130,9 @@ class Statistics:
             for side in operator.sides:
                 if len(side.inputs) == 1:
                     self._stream(side, operator, first)
+                elif side.state_rows:
+                    width = side.state_bytes / side.state_rows
+                    self.widths[mask_of(side.inputs)] = round(width, 1)
             if not first and operator.cpu_s is not None:
                 self.prices.add(_work(operator, operator.cpu_s))
         if elapsed > 0:
@@ -217,13 +222,13 @@ class Statistics:
 
     def _reach(self) -> Doubles:
         """Windows, and no longer than there is state for: a query that began just now, or one without windows."""
-        count, bounds = len(self.inputs), self._bounds
-        whole = closed(count, bounds, (inf,) * count)
-        ages = [
-            self._age(given, rate, reach)
-            for given, rate, reach in zip(self.inputs, self.rates(), whole, strict=True)
-        ]
-        return closed(count, bounds, ages)
+        return closed(len(self.inputs), self._bounds, self._ages())
+
+    def _ages(self) -> list[float]:
+        count = len(self.inputs)
+        whole = closed(count, self._bounds, (inf,) * count)
+        every = zip(self.inputs, self.rates(), whole, strict=True)
+        return [self._age(given, rate, reach) for given, rate, reach in every]
 
     def _age(self, given: _Input, rate: float, reach: Doubles) -> float:
         """How long ago the oldest row of an input came; infinite where it is a window that has let go of older ones."""
@@ -231,8 +236,8 @@ class Statistics:
         kept = max((float(reach[list(members(side))].min()) for side in given.others), default=inf)
         return inf if age >= SATED * kept else age
 
-    def model(self) -> Model:
-        """The query as it is now."""
+    def model(self, delay_s: float = 0.0) -> Model:
+        """The query as it is now. `delay_s`: how late rows may be; state that windows end stays so much longer."""
         classes = tuple(mask_of(span) for span in self.shape.classes)
         sizes = [max(given.state_rows, 1.0) for given in self.inputs]
         usual = [-log(max(sizes[n] for n in span)) for span in self.shape.classes]
@@ -241,9 +246,19 @@ class Statistics:
             given.state_bytes / given.state_rows if given.state_rows else 24.0
             for given in self.inputs
         )
-        span_s = longest(len(self.inputs), self._bounds)
+        ages, bounds = self._ages(), self._bounds
+        reach = closed(len(self.inputs), bounds, ages)
         about = self.shape.names, self.rates(), tuple(widths), classes, factors
-        return Model(*about, self._reach(), span_s, seen)
+        ended = bool(bounds) and not np.isfinite(ages).any() and bool(np.isfinite(reach).all())
+        return Model(
+            *about,
+            reach,
+            longest(len(self.inputs), bounds),
+            seen,
+            STAYS if ended else 0.0,
+            delay_s / self.speed,
+            dict(self.widths),
+        )
 
     def pack(self) -> dict[str, Any]:
         """As JSON, for a restart."""
@@ -253,6 +268,7 @@ class Statistics:
             "inputs": [asdict(given) for given in self.inputs],
             "evidence": [[m, e.combinations, e.rows] for m, e in sorted(self.evidence.items())],
             "prices": self.prices.pack(),
+            "widths": [[mask, size] for mask, size in sorted(self.widths.items())],
         }
 
     @staticmethod
@@ -264,6 +280,7 @@ class Statistics:
             [_Input(**given) for given in raw["inputs"]],
             {m: Evidence(tried, rows) for m, tried, rows in raw["evidence"]},
             RowPrices.unpack(raw["prices"]),
+            dict(raw.get("widths", ())),
         )
 
 

@@ -146,13 +146,14 @@ def _unmatched(change: Change) -> Iterator[tuple[Mask, ...]]:
 def _recompute(change: Change, pace: Pace) -> tuple[float, float, float]:
     """CPU seconds and rows of the first pass: both sides read and the result made, children first. Last, how many of
     the rows are only sorted."""
-    sizes = {
-        mask: rows
-        for operator in change.new.operators
-        for mask, rows in zip(operator.parts, operator.state_rows, strict=True)
-    }
-    rows = sum(sizes[sum(masks)] + sum(sizes[m] for m in masks) for masks in _unmatched(change))
-    sorted_rows = sum(sizes[state.inputs] for state in change.matched.sorted_anew)
+    model, anew = change.model, {state.inputs for state in change.matched.recomputed}
+
+    def size(mask: Mask) -> float:
+        rest = model.everything ^ mask
+        return model.live_rows(mask, rest) if mask in anew else model.state_rows(mask, rest)
+
+    rows = sum(size(sum(masks)) + sum(size(m) for m in masks) for masks in _unmatched(change))
+    sorted_rows = sum(size(state.inputs) for state in change.matched.sorted_anew)
     cpu = pace.recompute_s * rows + pace.sort_s * sorted_rows
     return cpu, rows + sorted_rows, sorted_rows
 
