@@ -22,6 +22,7 @@ from control.migration.lengths import scaled
 from control.migration.model import Model, TreeLoad
 from control.migration.strategies import Change, Estimate, Pace, Strategy, delta, moving, parallel
 from control.migration.trees import Tree
+from control.migration.words import mb, reasons
 from control.snapshot import NO_LIMIT, Doubles
 
 STRATA = (-1.53, -0.89, -0.49, -0.16, 0.16, 0.49, 0.89, 1.53)  # middles of eighths of a normal one
@@ -29,11 +30,6 @@ SLICES_DRAWN_MAX = 20_000  # draws × slices of one comparison
 DRAWS_MIN = 5
 RANGE = 64.0  # how much longer or shorter windows the crossover is looked for at
 POINTS = 25  # so many of them
-CALLED: dict[Strategy, str] = {
-    "moving": "moving state",
-    "parallel": "the parallel track",
-    "delta": "the way without intermediate state",
-}
 ESTIMATES: dict[Strategy, Callable[[Change, Pace], Estimate]] = {
     "moving": moving,
     "parallel": parallel,
@@ -309,7 +305,7 @@ def advise(
     chosen = max(possible, key=lambda one: one.gain_row_s, default=None)
     curve = curve_of(outlook, change, pace)
     factor = crossing(outlook, change, pace, curve)
-    why = _why(change, offers, chosen, factor)
+    why = reasons(change.model.span_s, offers, chosen, factor)
     return Advice(change, offers, chosen, factor, why, pace, curve)
 
 
@@ -357,45 +353,3 @@ def crossing(outlook: Outlook, change: Change, pace: Pace, curve: tuple[Point, .
 def _dearer(point: Point) -> float:
     """How much more moving state costs."""
     return point.moving_row_s - point.parallel_row_s
-
-
-def _why(change: Change, offers: tuple[Offer, ...], chosen: Offer | None, factor: float) -> str:
-    """In words, with the figures that decide."""
-    said = [_said(one) for one in offers]
-    if chosen is None:
-        return "; ".join(said) + ": none can be done"
-    others = [one.gain_row_s for one in offers if one is not chosen and one.possible]
-    verdict = f"{CALLED[chosen.strategy]} is better"
-    if others:
-        verdict += f" by {rows_s(chosen.gain_row_s - max(others))}"
-    if 0 < factor < inf:
-        span = change.model.span_s
-        verdict += f"; moving state and the parallel track cost the same with windows of {factor * span:,.3g} s ({span:,.3g} s now)"
-    return f"{'; '.join(said)}; {verdict}"
-
-
-def _said(one: Offer) -> str:
-    told = one.estimate
-    if one.hindrance:
-        return f"{one.strategy}: not possible, {one.hindrance}"
-    if told.strategy == "moving":
-        what = f"{told.rows:,.0f} rows computed anew in {told.length_s:,.3g} s, no results for {told.stall_s:,.3g} s"
-    elif told.strategy == "delta":
-        what = f"{told.sorted_rows:,.0f} rows sorted and {told.rows - told.sorted_rows:,.0f} computed anew in {told.length_s:,.3g} s, no intermediate state for {told.ticks_s:,.3g} s of it, no results for {told.stall_s:,.3g} and {told.again_s:,.3g} s"
-    else:
-        what = f"both plans for {told.length_s:,.3g} s, no pause, {mb(told.extra_bytes)} more"
-        if told.behind_s > 0:
-            what += f", {told.behind_s:,.3g} s of it behind"
-    return f"{told.strategy}: {what}, gain {rows_s(one.gain_row_s)}"
-
-
-def mb(size: float) -> str:
-    return f"{size / 1e6:,.1f} MB"
-
-
-def rows_s(value: float) -> str:
-    """Row·s as people read them."""
-    for size, unit in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
-        if abs(value) >= size:
-            return f"{value / size:,.3g} {unit} row·s"
-    return f"{value:,.3g} row·s"

@@ -12,12 +12,13 @@ from hypothesis import strategies as st
 
 from control.cost.coefficients import Coefficients, Horizon, LocalRule
 from control.cost.outlook import Outlook, look
-from control.migration.gain import advise, grown, mb, offer, rows_s
+from control.migration.gain import advise, grown, offer
 from control.migration.lengths import scaled
 from control.migration.model import Known, Model
 from control.migration.optimise import best, weights_from
 from control.migration.strategies import Change, Pace, anew_bytes, moving, parallel
 from control.migration.trees import Tree
+from control.migration.words import mb, rows_s
 from control.plans import STRATEGIES
 from control.snapshot import NO_LIMIT, Operator
 from tests.control.made import MB, cluster
