@@ -21,7 +21,7 @@ from pyspark.errors import PySparkException
 from engine import connectors, draining, ingest, lock
 from engine.adapt.desk import Desk
 from engine.adapt.policy import Policy
-from engine.adapt.seat import sit
+from engine.adapt.sit import sit
 from engine.errors import CheckpointError, SpillwayError
 from engine.explain import explain, jvm_gone
 from engine.flow import compile_flow

@@ -64,7 +64,7 @@ class Joins:
             numbers.cores or CORES,
             numbers.tick_s,
             numbers.swap_s,
-            delay_s=self.delay_s,
+            delay_s=self.model.delay_s,
             job_s=numbers.job_s,
             nodes=nodes,
         )

@@ -1,4 +1,4 @@
-"""A desk for a run of a query: after what an earlier life of it has left behind."""
+"""A desk for a run of a query, after noting how the actions of an earlier life ended."""
 
 from __future__ import annotations
 
