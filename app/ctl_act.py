@@ -27,7 +27,7 @@ def propose(ctl: Ctl) -> int:
         return _previewed(ctl, _from_menu(ctl, given.menu))
     if given.do is None or (given.node is None and given.do != "migrate"):
         raise ClientError("what is to be proposed?", hint="ctl propose spill --node 2 --percent 30")
-    wanted = ("do", "node", "to", "operator", "groups", "percent", "bytes", "order")
+    wanted = ("do", "node", "to", "operator", "groups", "percent", "bytes", "order", "strategy")
     body = {name: getattr(given, name) for name in wanted if getattr(given, name) is not None}
     return _previewed(ctl, ctl.client.post(f"/queries/{ctl.query}/proposals", body))
 
@@ -346,7 +346,8 @@ VERBS = (
             option("--groups", type=read_groups, metavar="LIST", help="such as 3,7,10-14"),
             option("--percent", type=float, metavar="P", help="of the node's state"),
             option("--bytes", type=read_size, metavar="SIZE", help="such as 500MB"),
-            option("--order", metavar="ORDER", help='of a migrate: such as "((a c) b)"'),
+            option("--order", metavar="ORDER", help='of a migrate: such as "((a c) b)"; without: the best there is'),
+            option("--strategy", metavar="NAME", help="of a migrate: such as moving; without: what is recommended"),
         ),
     ),
     Verb("proposals", "proposals, newest first", proposals, (QUERY, MOST, STATE)),

@@ -7,12 +7,13 @@ from (control/cost/recalibrate.py); what was not measured is left out.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from control.actions import Action, State
+from control.cost.coefficients import Coefficients
 from control.plans import (
     Cleanup,
     Migrate,
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from engine.adapt.progress import Log
 
 Body = dict[str, Any]
+LATELY = 0.1  # the last tick's part in how long ticks take
 
 
 @dataclass
@@ -83,6 +85,7 @@ class Accounts:
         self.flow, self.records, self.snapshot = flow, records, snapshot
         self._last = manifest
         self._open: dict[str, Account] = {}
+        self._tick_s = 0.0  # as ticks with input take by now
 
     def begin(self, log: Log, budget: int | None = None) -> None:
         """An action begins. `budget`: of its node, where it sets another."""
@@ -120,9 +123,15 @@ class Accounts:
         if outcome.disk:
             self._local(outcome, commit, before, after)
 
+    @property
+    def numbers(self) -> Coefficients:
+        """The cost model's, with what is measured here."""
+        return replace(Coefficients(), tick_s=self._tick_s) if self._tick_s else Coefficients()
+
     def publish(self, report: TickReport) -> None:
-        """As a port of the ticker: how long ticks take meanwhile."""
+        """As a port of the ticker: how long ticks take, also those of an action's time."""
         if report.tick is not None:
+            self._tick_s += (report.seconds - self._tick_s) * (LATELY if self._tick_s else 1.0)
             for account in self._open.values():
                 account.ticks += 1
                 account.ticking_s += report.seconds

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from control import arbiter
 from control.actions import Action, State
 from control.arbiter import Refusal
+from control.cost.coefficients import LocalRule
 from control.limits import Limits
 from control.owing import Owing, follow, with_owed
 from control.plans import Migrate, Plan, SetBudget, Spill, Step
@@ -203,7 +204,9 @@ class Desk:
     def ask(self, request: Request, by: str) -> Action | Refusal:
         """What a person or a script asks for, carried out or refused with the reason."""
         now = self.snapshot()
-        plan = plan_for(request, now, self.policy.local.victim, self.policy.local.seed)
+        local, numbers = self.policy.local, self.accounts.numbers
+        rule = LocalRule(local.threshold, local.spill_percent)
+        plan = plan_for(request, now, local.victim, local.seed, numbers=numbers, rule=rule)
         if isinstance(plan, Refusal):
             self.records.refused(by, request, [plan], self.now_s())
             return plan

@@ -28,6 +28,7 @@ from control.migration.statistics import (
 from control.migration.trees import Tree
 from engine.adapt.counts import Counts
 from engine.plan.matching import names_of, shown, spans_of
+from engine.session import cores
 from engine.state.model import Hold, Place
 
 if TYPE_CHECKING:
@@ -148,7 +149,10 @@ class JoinStatistics:
         order = self._setup.query.order
         tree: Tree = order if order is not None else tuple(range(len(names)))
         delay_s = max(self._setup.delays_us().values(), default=0) / 1e6
-        return Joins(self._shape, tree, self._statistics.pack(), delay_s, self._since_s)
+        apart = bool(self._setup.folders.owner)  # each node a machine of its own
+        shared = 0.0 if apart else float(min(cores(), self._setup.slots))
+        about = self._statistics.pack(), delay_s, self._since_s, shared
+        return Joins(self._shape, tree, *about)
 
     def keep(self) -> None:
         """For a restart."""
