@@ -7,6 +7,7 @@ from typing import Any
 
 from app.ctl_base import QUERY, Ctl, Verb, option
 from app.ctl_http import RefusedError, quoted
+from app.ctl_orders import migration
 from app.ctl_read import MOST
 from app.ctl_show import clock, many, pairs, read_groups, read_size, seconds, share, size, table
 from app.errors import ClientError
@@ -73,6 +74,7 @@ def _proposal(found: dict[str, Any], now_s: float) -> str:
     )
     if nodes := preview.get("nodes"):
         parts.append(_before_after(nodes))
+    parts += [migration(step["migration"]) for step in steps if step.get("migration")]
     parts.append("\n".join(_reason(*reason) for reason in found["plan"].get("reasons", [])))
     return "\n\n".join(part for part in parts if part)
 

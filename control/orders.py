@@ -6,7 +6,7 @@ optimiser and its prices are in migration/.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
@@ -34,6 +34,10 @@ from control.plans import (
 )
 from control.snapshot import ClusterSnapshot
 
+UNKNOWN = (
+    "rates and selectivities of the query's joins are not known yet: it has to run for some seconds"
+)
+NONE = "no other order makes fewer rows in between or keeps less state"
 HORIZON = Horizon()
 SLICES = 6  # of a node and operator: all groups alike are in another order's hands, so few will do
 NODE_RULE = LocalRule(
@@ -192,10 +196,22 @@ def step_of(snapshot: ClusterSnapshot, one: Priced) -> Migrate:
     return migrate_to(one.proposal.text, one.strategy, snapshot)
 
 
+def why_none(snapshot: ClusterSnapshot, found: Sequence[Mapping[str, Any]]) -> str:
+    """Why none of these entries, best first, is better than the order that runs; empty where one is."""
+    if not _known(snapshot):
+        return UNKNOWN
+    if not found:
+        return NONE
+    best = found[0]
+    if best.get("gain_row_s", 0.0) > 0 and not best.get("hindrance"):
+        return ""
+    return f"the best other order is {best['summary']}: {best['verdict']}"
+
+
 def none_better(found: Sequence[Priced]) -> str:
     """Why no other order is proposed."""
     if not found:
-        return "no other order makes fewer rows in between or keeps less state"
+        return NONE
     best = found[0]
     return f"the best other order is {summary(best.proposal)}: {verdict(best.offer)}"
 

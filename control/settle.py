@@ -15,13 +15,9 @@ from control.cost.coefficients import Coefficients, LocalRule
 from control.errors import PlanError
 from control.migration.gain import Offer
 from control.migration.propose import summary, verdict
-from control.orders import NODE_RULE, Priced, better, none_better, priced
+from control.orders import NODE_RULE, UNKNOWN, Priced, better, none_better, priced
 from control.plans import AUTO, STRATEGIES, Migrate, Plan, Reason, Step, Topic
 from control.snapshot import ClusterSnapshot
-
-UNKNOWN = (
-    "rates and selectivities of the query's joins are not known yet: it has to run for some seconds"
-)
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,9 +17,13 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 
+from control.actions import Action, State
+from control.arbiter import Refusal, Why
 from control.migration.joins import Joins
 from control.migration.model import TreeLoad, load_of
 from control.migration.trees import Tree, mask_of
+from control.orders import better_orders
+from control.plans import AUTO, Migrate
 from control.policies.local_spill import LocalSpill
 from control.requests import Request
 from engine.adapt.counts import Counts
@@ -408,3 +412,21 @@ class Counting:
 
 
 __all__ = ["Feed", "Rows", "Tree", "fed"]
+
+
+def test_the_best_order_is_taken_or_it_is_said_why_none_is_better() -> None:
+    with fed() as feed:
+        early = feed.desk.ask(Request("migrate", 0, strategy=AUTO), "script")
+        assert isinstance(early, Refusal) and early.why is Why.NO_PICTURE
+        feed.ticks(40)
+        best = better_orders(feed.desk.snapshot(), feed.desk.accounts.numbers)[0]
+        action = feed.desk.ask(Request("migrate", 0, strategy=AUTO), "script")
+        assert isinstance(action, Action) and isinstance(action.step, Migrate)
+        assert action.step.order == best["join_order"] and action.step.strategy == best["strategy"]
+        feed.ticks(40)
+        assert [a.state for a in feed.desk.records.actions.values()] == [State.DONE]
+        assert feed.joins.order == best["join_order"]
+        late = feed.desk.ask(Request("migrate", 0, strategy=AUTO), "script")
+        assert isinstance(late, Refusal) and late.why is Why.NO_BETTER_ORDER, late
+        (said,) = feed.desk.records.refusals[-1]["refusals"]
+        assert said["why"] == "no_better_order" and said["text"]
