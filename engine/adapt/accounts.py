@@ -25,6 +25,8 @@ from control.plans import (
     nodes_of,
     parts_of,
 )
+from control.policies.registry import Policy as Kind
+from control.policies.registry import with_numbers
 from control.snapshot import ClusterSnapshot
 from engine.adapt.picture import together
 from engine.adapt.receipts import DISK, MEMORY, Count, Part, Switch, receipt
@@ -126,7 +128,17 @@ class Accounts:
     @property
     def numbers(self) -> Coefficients:
         """The cost model's, with what is measured here."""
-        return replace(Coefficients(), tick_s=self._tick_s) if self._tick_s else Coefficients()
+        return self._measured(Coefficients())
+
+    def informed(self, kind: Kind) -> Kind:
+        """A policy that uses the cost model, with what is measured here; others as they are."""
+        numbers = getattr(kind, "numbers", None)
+        if not isinstance(numbers, Coefficients):
+            return kind
+        return with_numbers(kind, self._measured(numbers))
+
+    def _measured(self, numbers: Coefficients) -> Coefficients:
+        return replace(numbers, tick_s=self._tick_s) if self._tick_s else numbers
 
     def publish(self, report: TickReport) -> None:
         """As a port of the ticker: how long ticks take, also those of an action's time."""

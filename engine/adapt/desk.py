@@ -26,7 +26,7 @@ from control.snapshot import NO_LIMIT, ClusterSnapshot, History
 from engine import replanning
 from engine.adapt import bridging, courses, kinds, migrating, parallel, room
 from engine.adapt.accounts import Accounts
-from engine.adapt.edits import Edit
+from engine.adapt.edits import Edit, amended
 from engine.adapt.errands import Errands
 from engine.adapt.joins import JoinStatistics, kept_in
 from engine.adapt.orders import Orders, with_suspended
@@ -41,13 +41,15 @@ from engine.brief import Settle
 from engine.flow import Flow
 from engine.outcome import Outcome
 from engine.plan.matching import Transition
-from engine.sinks.staged import final_name
 from engine.state import model as state
 from engine.state.commits import Commit
 from engine.state.model import Place
 
 if TYPE_CHECKING:
     from engine.tick import Ticker
+
+
+REFUSED_S = 60.0
 
 
 class Desk:
@@ -321,21 +323,7 @@ class Desk:
             return False
         made = merged or {}
         self.records.cost(action, sum(one.cpu_s for one in made.values()))
-        version = self.ticker.manifest.version + 1
-        staged = [file for one in made.values() for file in one.staged]
-        named = [
-            [tmp, final_name(version, self.nodes + n), *rest]
-            for n, (tmp, _, *rest) in enumerate(staged)
-        ]
-        outcome = Outcome(
-            {},
-            dict(edit.changes),
-            [hold for one in made.values() for hold in one.holds],
-            {"results": named} if named else {},
-            {op: one.delta for op, one in made.items() if one.delta is not None},
-            {},
-            {},
-        )
+        outcome = amended(edit, made, self.ticker.manifest.version + 1, self.nodes)
         named_by = (action,) if action else ()
         self.ticker.amend(outcome, edit.placement, {**edit.disk}, named_by, self._asked())
         self.joins.came_out(outcome.holds)
@@ -371,10 +359,15 @@ class Desk:
             return
         self._decided_s = now
         seen = self.snapshot()
-        plan = self.policy.kind.decide(seen, self.policy.limits)
+        kind = self.policy.kind
+        if not self.policy.minute_s:  # by a clock of its own, ticks' real length says nothing
+            kind = self.accounts.informed(kind)
+        plan = kind.decide(seen, self.policy.limits)
         if plan.steps and not plan.local:
             made = self.submit(plan, self.policy.kind.name, seen)
             self._forced += sum(a.step.bytes for a in made if isinstance(a.step, Spill))
+            if not made and any(isinstance(step, Migrate) for step in plan.steps):
+                self._decided_s += REFUSED_S  # what speaks against an order is not over soon
         else:
             self.records.decided(self.policy.kind.name, plan, now)
         self._rounds.begin(self.ticker, now)

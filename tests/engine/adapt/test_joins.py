@@ -19,13 +19,16 @@ from hypothesis import given, settings
 
 from control.actions import Action, State
 from control.arbiter import Refusal, Why
+from control.limits import Limits
 from control.migration.joins import Joins
 from control.migration.model import TreeLoad, load_of
 from control.migration.trees import Tree, mask_of
 from control.orders import better_orders
-from control.plans import AUTO, Migrate
+from control.plans import AUTO, Migrate, Plan, Reason, Topic
+from control.policies.better_order import BetterOrder
 from control.policies.local_spill import LocalSpill
 from control.requests import Request
+from control.snapshot import ClusterSnapshot
 from engine.adapt.counts import Counts
 from engine.adapt.desk import Desk
 from engine.adapt.policy import Policy
@@ -430,3 +433,41 @@ def test_the_best_order_is_taken_or_it_is_said_why_none_is_better() -> None:
         assert isinstance(late, Refusal) and late.why is Why.NO_BETTER_ORDER, late
         (said,) = feed.desk.records.refusals[-1]["refusals"]
         assert said["why"] == "no_better_order" and said["text"]
+
+
+def test_a_policy_changes_the_order_once_and_then_leaves_it() -> None:
+    with fed() as feed:
+        feed.desk.policy.kind = BetterOrder(settle_s=20.0, span_s=0.0)
+        feed.desk.policy.interval_s = 1.0
+        feed.ticks(19)
+        assert not feed.desk.records.actions and feed.joins.order == OLD
+        early = feed.desk.records.decisions[-1]
+        assert early["nothing"] == ["the order has not been seen for long enough"]
+        feed.ticks(60)
+        (action,) = feed.desk.records.actions.values()
+        assert action.state is State.DONE and isinstance(action.step, Migrate)
+        assert feed.joins.order == action.step.order != OLD
+        assert feed.desk.records.by[action.id] == "better_order"
+        late = feed.desk.records.decisions[-1]
+        assert late["nothing"] in (["no other order gains enough"], ["no other order is better"])
+        assert 0.0 < feed.desk.accounts.numbers.tick_s < 5.0
+
+
+def test_what_the_engine_refuses_is_not_asked_for_every_second() -> None:
+    with fed() as feed:
+        feed.desk.policy.kind = Stubborn()  # type: ignore[assignment]
+        feed.desk.policy.interval_s = 1.0
+        feed.ticks(50)
+        assert len(feed.desk.records.refusals) == 1
+        feed.ticks(15)
+        assert len(feed.desk.records.refusals) == 2
+
+
+class Stubborn:
+    """Wants an order that cannot be."""
+
+    name = "stubborn"
+
+    def decide(self, snapshot: ClusterSnapshot, limits: Limits) -> Plan:
+        step = Migrate("((a d) (b c))", "moving", 1)
+        return Plan((step,), (Reason.of(Topic.CHOSEN, "wanted"),))
