@@ -118,11 +118,23 @@ class Model:
         """Rows of these inputs that are kept, to meet rows of the others."""
         if not self.stays:
             return self.live_rows(mask, others)
-        reach = self.reach[np.ix_(members(mask), members(others))].min(axis=0).max()
-        return self.rate(mask) * (float(reach) + self.delay_s) * self.stays
+        return self.rate(mask) * (self._reach(mask, others) + self.delay_s) * self.stays
+
+    def made_rows(self, mask: Mask, others: Mask) -> float:
+        """Those that are computed of what is kept, where nobody has them: also such as are over, of rows that are still
+        there."""
+        live = self.live_rows(mask, others)
+        if not self.stays:
+            return live
+        over_s = (self._reach(mask, others) + self.delay_s) * self.stays - self._reach(mask, others)
+        return live + self.rate(mask) * over_s
+
+    def _reach(self, mask: Mask, others: Mask) -> float:
+        """How long a row of these inputs may have to wait for one of the others that is the last to come."""
+        return float(self.reach[np.ix_(members(mask), members(others))].min(axis=0).max())
 
     def live_rows(self, mask: Mask, others: Mask) -> float:
-        """Those of them that can still meet a row to come: what has to be computed where nobody has them."""
+        """Those that can still meet a row to come."""
         at = (mask, 0 if self.alike else others)
         if at not in self._kept:
             volume = state_volume(self.reach, members(mask), members(others))

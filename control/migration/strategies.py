@@ -223,7 +223,7 @@ def _rows(change: Change) -> dict[Mask, float]:
     for operator in change.new.operators:
         whole = sum(operator.parts)
         for mask, kept in zip(operator.parts, operator.state_rows, strict=True):
-            out[mask] = model.live_rows(mask, whole ^ mask) if mask in anew else kept
+            out[mask] = model.made_rows(mask, whole ^ mask) if mask in anew else kept
     return out
 
 

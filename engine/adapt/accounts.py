@@ -246,6 +246,9 @@ def _figures(account: Account, step: Step) -> dict[str, float]:
         "bytes": 0,
     }
     found |= log.figures
+    if isinstance(step, Migrate):
+        found |= {"bytes": log.figures.get("bytes", action.bytes)}
+        found |= log.toll.figures(found["pause_s"])
     if account.ticks:
         found["tick_s"] = account.ticking_s / account.ticks
     if action.state is not State.DONE:

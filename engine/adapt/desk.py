@@ -12,12 +12,11 @@ import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from control import arbiter
 from control.actions import Action, State
 from control.arbiter import Refusal
-from control.cost.coefficients import LocalRule
 from control.limits import Limits
 from control.owing import Owing, follow, with_owed
 from control.plans import Migrate, Plan, SetBudget, Spill, Step
@@ -28,6 +27,7 @@ from engine.adapt import bridging, courses, kinds, migrating, parallel, room
 from engine.adapt.accounts import Accounts
 from engine.adapt.edits import Edit, amended
 from engine.adapt.errands import Errands
+from engine.adapt.foretell import foretold
 from engine.adapt.joins import JoinStatistics, kept_in
 from engine.adapt.orders import Orders, with_suspended
 from engine.adapt.picture import Rounds, snapshot, whole
@@ -206,8 +206,7 @@ class Desk:
     def ask(self, request: Request, by: str) -> Action | Refusal:
         """What a person or a script asks for, carried out or refused with the reason."""
         now = self.snapshot()
-        local, numbers = self.policy.local, self.accounts.numbers
-        rule = LocalRule(local.threshold, local.spill_percent)
+        local, numbers, rule = self.policy.local, self.accounts.numbers, self.policy.rule
         plan = plan_for(request, now, local.victim, local.seed, numbers=numbers, rule=rule)
         if isinstance(plan, Refusal):
             self.records.refused(by, request, [plan], self.now_s())
@@ -235,7 +234,13 @@ class Desk:
             self.records.refused(by, plan, refusals, self.now_s())
             return []
         self.records.decided(by, plan, self.now_s())
-        return [self.start(step, by, name) for step in plan.steps]
+        told = self._foretold(plan, now) if self.records.report is not None else []
+        made = [self.start(step, by, name) for step in plan.steps]
+        self.records.predicted |= {a.id: one for a, one in zip(made, told, strict=False)}
+        return made
+
+    def _foretold(self, plan: Plan, now: ClusterSnapshot) -> list[dict[str, Any]]:
+        return foretold(plan, now, self.accounts.numbers, self.policy.rule)
 
     def start(self, step: Step, by: str, name: str = "") -> Action:
         name = name or f"{self.records.count + 1:04d}-{uuid.uuid4().hex[:6]}"

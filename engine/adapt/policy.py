@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
+from control.cost.coefficients import LocalRule
 from control.errors import ControlError
 from control.limits import OPEN, Limits
 from control.plans import AUTO
@@ -68,6 +69,11 @@ class Policy:
             return self.kind
         found = getattr(self.kind, "local", None)
         return found if isinstance(found, LocalSpill) else LocalSpill()
+
+    @property
+    def rule(self) -> LocalRule:
+        """The same, as the cost model has it."""
+        return LocalRule(self.local.threshold, self.local.spill_percent)
 
     def due(self, tick: int) -> list[Request]:
         """The commands for this tick and earlier ones, once."""
