@@ -112,6 +112,7 @@ class Statistics:
     evidence: dict[Mask, Evidence] = field(default_factory=dict)
     prices: RowPrices = field(default_factory=RowPrices)
     widths: dict[Mask, float] = field(default_factory=dict)  # bytes of joined rows, as last told
+    lived_s: float = 0.0  # of which ticks have told
 
     def __post_init__(self) -> None:
         self.inputs = self.inputs or [_Input() for _ in self.shape.names]
@@ -125,6 +126,7 @@ class Statistics:
             0.5 ** (elapsed / HALF_LIFE_S), {_mask(one) for one in told.operators if one.teaches}
         )
         self.weight_s += elapsed
+        self.lived_s += elapsed
         self._event_time(told.newest_s, elapsed)
         for operator in told.operators:
             for side in operator.sides:
@@ -222,19 +224,25 @@ class Statistics:
 
     def _reach(self) -> Doubles:
         """Windows, and no longer than there is state for: a query that began just now, or one without windows."""
-        return closed(len(self.inputs), self._bounds, self._ages())
+        ages = [age for age, _ in self._ages(self._windows())]
+        return closed(len(self.inputs), self._bounds, ages)
 
-    def _ages(self) -> list[float]:
+    def _windows(self) -> Doubles:
+        """The reach that windows alone give."""
         count = len(self.inputs)
-        whole = closed(count, self._bounds, (inf,) * count)
-        every = zip(self.inputs, self.rates(), whole, strict=True)
+        return closed(count, self._bounds, (inf,) * count)
+
+    def _ages(self, windows: Doubles) -> list[tuple[float, bool]]:
+        """Of each input, how long ago its oldest row came, and whether a window has let go of older ones: then no longer
+        than it has been told of."""
+        every = zip(self.inputs, self.rates(), windows, strict=True)
         return [self._age(given, rate, reach) for given, rate, reach in every]
 
-    def _age(self, given: _Input, rate: float, reach: Doubles) -> float:
-        """How long ago the oldest row of an input came; infinite where it is a window that has let go of older ones."""
-        age = given.state_rows / rate if rate > 0 else inf
+    def _age(self, given: _Input, rate: float, reach: Doubles) -> tuple[float, bool]:
+        age = given.state_rows / rate if rate > 0 else 0.0
         kept = max((float(reach[list(members(side))].min()) for side in given.others), default=inf)
-        return inf if age >= SATED * kept else age
+        sated = age >= SATED * kept
+        return max(age, self.lived_s) if sated or rate <= 0 else age, sated
 
     def model(self, delay_s: float = 0.0) -> Model:
         """The query as it is now. `delay_s`: how late rows may be; state that windows end stays so much longer."""
@@ -246,14 +254,13 @@ class Statistics:
             given.state_bytes / given.state_rows if given.state_rows else 24.0
             for given in self.inputs
         )
-        ages, bounds = self._ages(), self._bounds
-        reach = closed(len(self.inputs), bounds, ages)
+        windows = self._windows()
+        ended = bool(np.isfinite(windows).all()) and all(sated for _, sated in self._ages(windows))
         about = self.shape.names, self.rates(), tuple(widths), classes, factors
-        ended = bool(bounds) and not np.isfinite(ages).any() and bool(np.isfinite(reach).all())
         return Model(
             *about,
-            reach,
-            longest(len(self.inputs), bounds),
+            self._reach(),
+            longest(len(self.inputs), self._bounds),
             seen,
             STAYS if ended else 0.0,
             delay_s / self.speed,
@@ -265,6 +272,7 @@ class Statistics:
         return {
             "time_s": self.time_s,
             "weight_s": self.weight_s,
+            "lived_s": self.lived_s,
             "inputs": [asdict(given) for given in self.inputs],
             "evidence": [[m, e.combinations, e.rows] for m, e in sorted(self.evidence.items())],
             "prices": self.prices.pack(),
@@ -281,6 +289,7 @@ class Statistics:
             {m: Evidence(tried, rows) for m, tried, rows in raw["evidence"]},
             RowPrices.unpack(raw["prices"]),
             dict(raw.get("widths", ())),
+            raw.get("lived_s", raw["weight_s"]),
         )
 
 
