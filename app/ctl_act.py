@@ -160,6 +160,9 @@ def proposals(ctl: Ctl) -> int:
 def _steps_text(plan: dict[str, Any]) -> str:
     said = []
     for step in plan["steps"][:3]:
+        if "order" in step:
+            said.append(f"{step['do']} {step['order']} by {step['strategy']}")
+            continue
         nodes = (
             f"{step['source']} → {step['target']}" if "source" in step else str(step.get("node"))
         )
@@ -230,9 +233,8 @@ def actions(ctl: Ctl) -> int:
     given = ctl.arguments
     items = ctl.client.every("/actions", given.most, query=given.query, state=given.state)
     rows = (
-        (a["id"], clock(a["started_s"], ctl.now_s), a["query"], a["do"],
-         " → ".join(str(node) for node in a["nodes"]), a["groups"], size(a["bytes"]), a["state"],
-         a["rule"] or a["by"], a["note"])
+        (a["id"], clock(a["started_s"], ctl.now_s), a["query"], a["do"], _where(a), a["groups"], size(a["bytes"]),
+         a["state"], a["rule"] or a["by"], a["note"])
         for a in items
     )  # fmt: skip
     header = (
@@ -240,7 +242,7 @@ def actions(ctl: Ctl) -> int:
         "begun",
         "query",
         "what",
-        "nodes",
+        "nodes or order",
         ">groups",
         ">bytes",
         "state",
@@ -248,6 +250,12 @@ def actions(ctl: Ctl) -> int:
         "note",
     )
     return ctl.table({"items": items}, header, rows)
+
+
+def _where(action: dict[str, Any]) -> str:
+    if action["order"]:
+        return f"{action['order']} by {action['strategy']}"
+    return " → ".join(str(node) for node in action["nodes"])
 
 
 def action(ctl: Ctl) -> int:
@@ -262,7 +270,7 @@ def _action(found: dict[str, Any], now_s: float) -> Iterator[str]:
     yield pairs(
         {
             "action": found["id"],
-            "what": f"{found['do']} {' → '.join(str(node) for node in found['nodes'])}",
+            "what": f"{found['do']} {_where(found)}",
             "query": found["query"],
             "by": f"rule {found['rule']} ({found['by']})" if found["rule"] else found["by"],
             "state": found["state"] + (f": {found['note']}" if found["note"] else ""),

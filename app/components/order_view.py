@@ -235,7 +235,7 @@ ROWS = (
     ("pause_s", "results stand still"),
     ("behind_s", "results fall behind"),
     ("rows", "rows computed"),
-    ("bytes", "more memory, at most"),
+    ("bytes", "memory, at most"),
     ("cpu_s", "CPU"),
     ("gain_row_s", "gain"),
     ("chance", "sure"),

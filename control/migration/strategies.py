@@ -162,7 +162,7 @@ def parallel(change: Change, pace: Pace) -> Estimate:
     cpu += change.new.cpu(pace.join_s, pace.insert_s) * (span - reach)
     both = change.old.cpu(pace.join_s, pace.insert_s) * span + cpu
     behind = max(0.0, both / pace.cores - span)
-    about = span + behind, 0.0, rows, cpu, change.new.state_bytes, behind
+    about = span + behind, 0.0, rows, cpu, _filled_bytes(change, span), behind
     return Estimate("parallel", *about, ticks_s=span + behind, ticks_cpu_s=cpu)
 
 
@@ -236,6 +236,15 @@ def _arriving(change: Change, pace: Pace) -> float:
     )
     again = sum(model.rate(state.inputs) for state in change.matched.sorted_anew)
     return pace.recompute_s * rows + pace.sort_s * again
+
+
+def _filled_bytes(change: Change, span: float) -> float:
+    """State of a plan that starts empty, after so long: rows of m inputs come as t^(m−1)."""
+    return sum(
+        rate * span / len(members(mask)) * change.model.width(mask)
+        for operator in change.new.operators
+        for mask, rate in zip(operator.parts, operator.rows_in_per_s, strict=True)
+    )
 
 
 def _filling(load: TreeLoad, reach: float, pace: Pace) -> tuple[float, float]:
