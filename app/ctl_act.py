@@ -252,6 +252,11 @@ def actions(ctl: Ctl) -> int:
     return ctl.table({"items": items}, header, rows)
 
 
+def _by(who: str, rule: str) -> str:
+    """The engine notes both together."""
+    return f"rule {rule} ({who})" if rule and rule not in who else who
+
+
 def _where(action: dict[str, Any]) -> str:
     if action["order"]:
         return f"{action['order']} by {action['strategy']}"
@@ -272,7 +277,7 @@ def _action(found: dict[str, Any], now_s: float) -> Iterator[str]:
             "action": found["id"],
             "what": f"{found['do']} {_where(found)}",
             "query": found["query"],
-            "by": f"rule {found['rule']} ({found['by']})" if found["rule"] else found["by"],
+            "by": _by(found["by"], found["rule"]),
             "state": found["state"] + (f": {found['note']}" if found["note"] else ""),
             "begun": clock(found["started_s"], now_s),
             "ended": clock(found["ended_s"], now_s),

@@ -14,9 +14,7 @@ from control.plans import AUTO, Migrate, Reason, Topic, migrate_to
 from control.snapshot import ClusterSnapshot
 
 SETTLE_S = 180.0  # three half-lives of what ticks tell
-SEEN_S = (
-    60.0  # decayed seconds, of which there are 87 at most: enough for a query that has just begun
-)
+SEEN_S = 60.0  # enough for a query that has just begun
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +60,7 @@ def seen(snapshot: ClusterSnapshot, settle_s: float) -> Reason | None:
     if joins.since_s is not None:
         since, wanted = snapshot.time_s - joins.since_s, settle_s
     else:
-        since, wanted = joins.statistics.weight_s, min(settle_s, SEEN_S)
+        since, wanted = joins.statistics.lived_s, min(settle_s, SEEN_S)
     if since >= wanted:
         return None
     text = "selectivities have been seen under this order for"
