@@ -131,7 +131,8 @@ class Model:
 
     def _reach(self, mask: Mask, others: Mask) -> float:
         """How long a row of these inputs may have to wait for one of the others that is the last to come."""
-        return float(self.reach[np.ix_(members(mask), members(others))].min(axis=0).max())
+        waits = self.reach[np.ix_(members(mask), members(others))].min(axis=0).max()
+        return max(0.0, float(waits))
 
     def live_rows(self, mask: Mask, others: Mask) -> float:
         """Those that can still meet a row to come."""

@@ -15,15 +15,16 @@ from math import log
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from control.actions import Action, State
 from control.arbiter import Refusal, Why
 from control.limits import Limits
+from control.migration.gain import ESTIMATES
 from control.migration.joins import Joins
 from control.migration.model import TreeLoad, load_of
-from control.migration.trees import Tree, mask_of
-from control.orders import better_orders
+from control.migration.trees import mask_of
+from control.orders import better_orders, priced_order
 from control.plans import AUTO, Migrate, Plan, Reason, Topic
 from control.policies.better_order import BetterOrder
 from control.policies.local_spill import LocalSpill
@@ -38,7 +39,7 @@ from engine.outcome import Outcome
 from engine.state.commits import Commit
 from engine.state.model import Place
 from tests.engine.adapt.test_migrations import Migrating, migrating
-from tests.engine.local import Local, LocalSide, Rows, stream
+from tests.engine.local import Local, LocalSide, stream
 from tests.engine.made import Life, Query, S, live, lives, queries
 from tests.engine.test_trees import accepted, scratch
 
@@ -377,7 +378,6 @@ def test_what_a_crash_leaves_behind() -> None:
 
 
 @given(queries(most=4), lives, migrating)
-@settings(max_examples=25)
 def test_runs_are_counted_whatever_becomes_of_them(
     query: Query, life: Life, thrower: Migrating
 ) -> None:
@@ -386,6 +386,41 @@ def test_runs_are_counted_whatever_becomes_of_them(
     thrower.query = query
     with scratch() as root:
         live(root, query, replace(life, ticks=life.ticks + 3), None, meddler=Counting(thrower))
+
+
+@given(queries(most=4), lives, migrating)
+def test_whatever_ticks_tell_orders_can_be_priced(
+    query: Query, life: Life, thrower: Migrating
+) -> None:
+    """Of any query in any state: figures that are numbers, by every strategy."""
+    accepted(query)
+    thrower.query = query
+    thrower.strategies = tuple(ESTIMATES)
+    with scratch() as root:
+        live(root, query, replace(life, ticks=life.ticks + 3), None, meddler=Pricing(thrower))
+
+
+@dataclass
+class Pricing:
+    """Asks for orders between any two ticks."""
+
+    other: Migrating
+
+    def boundary(self, local: Local) -> None:
+        self.other.boundary(local)
+        assert self.other.desk is not None and self.other.query is not None
+        now = self.other.desk.snapshot()
+        numbers = self.other.desk.accounts.numbers
+        found = better_orders(now, numbers)
+        if now.joins is not None and now.joins.known:
+            order = self.other.query.random_order(self.other.rng)
+            found = [*found, priced_order(now, numbers, order)]
+        json.dumps(found, allow_nan=False)
+        for one in found:
+            assert one["before"]["between_per_s"] >= 0 and one["after"]["state_rows"] >= 0
+
+    def finish(self, local: Local) -> None:
+        self.other.finish(local)
 
 
 @dataclass
@@ -412,9 +447,6 @@ class Counting:
 
     def finish(self, local: Local) -> None:
         self.other.finish(local)
-
-
-__all__ = ["Feed", "Rows", "Tree", "fed"]
 
 
 def test_the_best_order_is_taken_or_it_is_said_why_none_is_better() -> None:
