@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from engine.state.model import Manifest
 
 INPUTS_LEAST = 2
+FORMAT = 1  # of what is kept
 KEPT_EVERY = 32  # ticks: so much may be forgotten by a crash
 Head = Mapping[str, Any]
 
@@ -123,7 +124,7 @@ class JoinStatistics:
         self._ticks = 0
         self._begin(setup)
         kept = _read(file) if file is not None else None
-        if kept is not None and tuple(kept["names"]) == self._shape.names:
+        if kept is not None and kept["names"] == list(self._shape.names):
             self._since_s = (
                 kept["since_s"] if kept["order"] == self._order else kept["told"]["time_s"]
             )
@@ -155,14 +156,20 @@ class JoinStatistics:
         return Joins(self._shape, tree, *about)
 
     def keep(self) -> None:
-        """For a restart."""
+        """For a restart. Where it cannot be written it is learned again; the next commit says what is wrong there."""
         if self._file is None or len(self._shape.names) < INPUTS_LEAST:
             return
-        told, names = self._statistics.pack(), list(self._shape.names)
-        body = {"names": names, "order": self._order, "told": told, "since_s": self._since_s}
+        body = {
+            "format": FORMAT,
+            "names": list(self._shape.names),
+            "order": self._order,
+            "told": self._statistics.pack(),
+            "since_s": self._since_s,
+        }
         part = self._file.with_name(f".{self._file.name}.tmp")
-        part.write_text(json.dumps(body))
-        os.replace(part, self._file)
+        with contextlib.suppress(OSError):
+            part.write_text(json.dumps(body))
+            os.replace(part, self._file)
 
     def replanned(self, setup: Setup, now_s: float) -> None:
         """Another plan runs from now on, or beside; what was seen under the old one is not forgotten at once."""
@@ -332,6 +339,7 @@ def kept_in(setup: Setup) -> Path:
 def _read(file: Path) -> Mapping[str, Any] | None:
     """What an earlier run kept; None where there is nothing that can be read: then it is learned anew."""
     with contextlib.suppress(OSError, ValueError):
-        found: Mapping[str, Any] = json.loads(file.read_text())
-        return found
+        found = json.loads(file.read_text())
+        if isinstance(found, dict) and found.get("format") == FORMAT:
+            return found
     return None

@@ -372,9 +372,15 @@ def test_what_a_crash_leaves_behind() -> None:
         kept.write_text(json.dumps({**body, "order": NEW}))
         again = desk_of(feed.local).snapshot().joins
         assert again is not None and again.order == OLD and again.since_s == body["told"]["time_s"]
-        kept.write_text(kept.read_text()[:100])
-        anew = desk_of(feed.local).snapshot().joins
-        assert anew is not None and not anew.known
+        for text in (kept.read_text()[:100], "[]", json.dumps({**body, "format": 0}), ""):
+            kept.write_text(text)
+            anew = desk_of(feed.local).snapshot().joins
+            assert anew is not None and not anew.known
+        kept.unlink()
+        kept.mkdir()  # it cannot be written: ticks go on
+        feed.ticks(40)
+        rates_are(feed.joins)
+        feed.desk.close()
 
 
 @given(queries(most=4), lives, migrating)
