@@ -8,7 +8,6 @@ from dataclasses import dataclass
 
 from control.cost.coefficients import Coefficients, Horizon, LocalRule
 from control.migration.gain import Offer
-from control.migration.propose import summary
 from control.orders import Priced, better
 from control.plans import AUTO, Migrate, Reason, Topic, migrate_to
 from control.snapshot import ClusterSnapshot
@@ -38,10 +37,16 @@ class Choice:
         return "too unsure" if self.offer.sure.chance < chance else ""
 
     def said(self, topic: Topic, text: str, chance: float) -> Reason:
-        offer, sure = self.offer, self.offer.sure
+        """Figures apart from words: whoever compares two evaluations compares words."""
+        proposal, offer, sure = self.priced.proposal, self.offer, self.offer.sure
+        now, then = proposal.advice.change.old, proposal.advice.change.new
         return Reason.of(
             topic,
-            f"migrate: {text}: {summary(self.priced.proposal)}, by {offer.strategy}",
+            f"migrate: {text}: {proposal.text} by {offer.strategy}",
+            between_now_per_s=now.between_per_s,
+            between_per_s=then.between_per_s,
+            state_now_bytes=now.state_bytes,
+            state_bytes=then.state_bytes,
             gain_row_s=offer.gain_row_s,
             cost_row_s=offer.cost_row_s,
             p10_row_s=sure.p10,
