@@ -66,6 +66,7 @@ class Op:
     # apart from the others, and `spares`: results of such rows alone are the other plan's to make.
     parted: bool = False
     spares: bool = False
+    withholds: bool = False  # its results are not to be seen yet
 
     @property
     def places(self) -> int:

@@ -34,6 +34,7 @@ STEPS: dict[str, tuple[Step, bool]] = {
     "budget": (SetBudget(0, 10), False),
     "migrate": (Migrate("((a c) b)", "moving", 10), False),
     "migrate_parallel": (Migrate("((a c) b)", "parallel", 10), False),
+    "migrate_parallel_hold": (Migrate("((a c) b)", "parallel", 10), True),
 }
 EIGHT = {
     "ComputePartitionsToMove",
