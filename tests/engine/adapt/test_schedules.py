@@ -41,6 +41,8 @@ class Dice:
 
     def boundary(self, local: Local) -> None:
         if self.rng.random() < self.crashes:
+            if self.desk is not None and self.rng.random() < 0.5:
+                self.desk.close()  # an orderly end
             local.start(local.nodes)
         desk = self._desk_of(local)
         for _ in range(int(self.rng.integers(0, 4))):
@@ -126,6 +128,8 @@ def consistent(local: Local) -> None:
         assert (root / "cp" / "state" / name).exists(), name
     for name in manifest.memory_files():
         assert (root / "memory" / name).exists(), name
+    for file in manifest.plan.withheld if manifest.plan is not None else ():
+        assert (root / "out" / file.tmp).stat().st_size == file.bytes
 
 
 dice = st.builds(
