@@ -102,6 +102,19 @@ COURSES: Mapping[str, Course] = {
     # Results of both plans at once, and as the paper has it: the new plan's when the old one ends.
     "migrate_parallel": Course(("CleanAccumulated", "Start", "BothPlans", "End"), "End"),
     "migrate_parallel_hold": Course(("CleanAccumulated", "Start", "BothPlans", "End"), "End"),
+    "migrate_delta": Course(
+        (
+            "CleanAccumulated",
+            "MatchStates",
+            "SortBases",
+            "ToDelta",
+            "Recompute",
+            "CatchUp",
+            "Swap",
+            "DropOld",
+        ),
+        "Swap",
+    ),
 }
 
 

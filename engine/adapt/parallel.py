@@ -21,6 +21,7 @@ from control.arbiter import Refusal, Why
 from control.plans import Migrate
 from control.snapshot import NO_LIMIT
 from engine import lasting, tracks, watermarks
+from engine.adapt.making import way_to
 from engine.adapt.progress import LATER, Course, Log
 from engine.adapt.quiet import Quiet
 from engine.adapt.running import Cancelled, GivenUp
@@ -175,8 +176,6 @@ class _Beside:
 
     def start(self, step: Migrate) -> None:
         """The second plan, with nothing in its state. All that there is now is old."""
-        from engine.adapt.migrating import way_to
-
         self.quiet.settled()
         way, ticker = way_to(self.desk, step), self.desk.ticker
         setup = ticker.setup
@@ -234,7 +233,7 @@ class _Beside:
         if (track := track_of(self.desk)) is not None and track.withholds:
             self.log.about["rows_withheld"] = sum(one.rows for one in track.withheld)
         way = Transition(*found, replan, {}, ())
-        self.desk.swap(way, runs, self.log.action.id if done else "")
+        self.desk.swap(way, runs, {}, self.log.action.id if done else "")
         self.quiet = Quiet(self.desk, _joins(self.desk))
         self.quiet.keep()
 

@@ -17,7 +17,7 @@ import pytest
 from control.actions import COURSES, State
 from control.policies.none import Nothing
 from control.requests import Request
-from engine.adapt import parallel, progress
+from engine.adapt import kinds, progress
 from engine.adapt.desk import Desk
 from engine.adapt.policy import Policy
 from engine.adapt.records import Records
@@ -104,7 +104,7 @@ class Doomed:
         if self.desk is None or self.desk.ticker is not local.ticker:
             policy = Policy(Nothing(), interval_s=1e9, hold=self.course.endswith("_hold"))
             records = Records(local.root / "cp" / "actions")
-            both = parallel.doing(local.ticker)
+            both = kinds.doing(local.ticker)
             records.restart(local.ticker.carried_out, 0.0, both)
             left = [path.stem for path in (local.root / "cp" / "actions").glob("*.json")]
             assert left == ([both] if both else []), "every action of the earlier life is over"

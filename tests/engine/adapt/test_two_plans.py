@@ -18,7 +18,7 @@ from control.actions import Action, State
 from control.arbiter import Refusal, Why
 from control.policies.local_spill import LocalSpill
 from control.requests import Request
-from engine.adapt import parallel
+from engine.adapt import kinds, parallel
 from engine.adapt.desk import Desk
 from engine.adapt.policy import Policy
 from engine.adapt.records import Records
@@ -96,7 +96,7 @@ class Asker:
             policy = Policy(LocalSpill(spill_percent=self.spill_percent), interval_s=1e9)
             policy.hold = self.hold
             records = Records(local.root / "cp" / "actions")
-            records.restart(local.ticker.carried_out, 0.0, parallel.doing(local.ticker))
+            records.restart(local.ticker.carried_out, 0.0, kinds.doing(local.ticker))
             self.desk = Desk(local.ticker, policy, self.budgets, records, local.clock, LocalSide)
             assert isinstance(self.desk._runs.side, LocalSide)
             self.desk._runs.side.eager = True
