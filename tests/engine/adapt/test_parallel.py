@@ -50,7 +50,7 @@ beside = st.builds(
     hold=st.booleans(),
     crashes=st.sampled_from([0.0, 0.15, 1.0]),
     also=st.booleans(),
-    strategies=st.sampled_from([("parallel",), ("parallel", "moving")]),
+    strategies=st.sampled_from([("parallel",), ("parallel", "moving", "delta")]),
 )
 
 
