@@ -12,7 +12,6 @@ import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from control import arbiter
@@ -380,20 +379,3 @@ class Desk:
 
 def _unwatched(desk: Desk) -> None:
     """Where nobody looks on."""
-
-
-def sit(
-    ticker: Ticker,
-    policy: Policy,
-    budgets: Mapping[int, int],
-    report: Path | None,
-    asked: bool,
-) -> Desk:
-    """The desk of a run, after noting how the actions of an earlier life ended. `asked`: somebody will want to
-    know how this life's end."""
-    records = Records(Path(ticker.setup.folders.durable).with_name("actions"), report)
-    records.somebody_asks = asked
-    records.restart(ticker.carried_out, time.time(), kinds.doing(ticker))
-    if minute := policy.minute_s:
-        ticker.wall = lambda: minute * (2 + ticker.manifest.tick)
-    return Desk(ticker, policy, budgets, records, ticker.wall)
