@@ -161,7 +161,7 @@ class Runs:
         except StopIteration:
             self._finished(run)
         except SinkError:
-            raise  # of results that are committed: they come out with the next start, and this one is over
+            raise  # of results that are committed: this start is over, the next one publishes them
         except SpillwayError as error:
             self._failed(run, error)
 
@@ -182,7 +182,9 @@ class Runs:
             self._finished(run)
         except Cancelled as found:
             self._cancelled(run, found)
-        except Exception as found:  # noqa: BLE001 whatever a job ended with: Spark's, Python's, ours
+        except Exception as found:
+            if isinstance(found, SinkError) and found is not error:
+                raise  # as above: not a job's, but of what was committed on the way back
             self._failed(run, found)
 
     def _cancelled(self, run: Running, why: Cancelled) -> None:

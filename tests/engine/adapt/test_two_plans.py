@@ -517,11 +517,15 @@ def test_two_plans_are_always_somebody_s_to_end(monkeypatch: pytest.MonkeyPatch)
     assert left == [0]
 
 
+@pytest.mark.parametrize("cancelled", [False, True])
 def test_held_results_that_cannot_be_published_end_the_query(
-    monkeypatch: pytest.MonkeyPatch,
+    cancelled: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """They are committed: the next start publishes them."""
-    asker = Asker({AT: to(BUSHY)}, hold=True)
+    asks: dict[int, Request | Do] = {AT: to(BUSHY)}
+    if cancelled:
+        asks[AT + 3] = lambda one: one.sit(one.local).cancel("last")
+    asker = Asker(asks, hold=True)
     inner, broken = ParquetDirectory._rename, [True]
 
     def rename(self: ParquetDirectory, file: object) -> bool:
@@ -547,4 +551,4 @@ def test_held_results_that_cannot_be_published_end_the_query(
     with scratch() as root:
         lived(root, asker)
     assert not broken[0]
-    assert [action.state for action in asker.actions] == [State.DONE]
+    assert [action.state for action in asker.actions] == [State.FAILED if cancelled else State.DONE]
