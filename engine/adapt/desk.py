@@ -41,7 +41,7 @@ from engine.outcome import Outcome
 from engine.plan.matching import Transition
 from engine.sinks.staged import final_name
 from engine.state import model as state
-from engine.state.commits import RESULTS, Commit
+from engine.state.commits import Commit
 from engine.state.model import Place
 
 if TYPE_CHECKING:
@@ -313,16 +313,17 @@ class Desk:
             return False
         made = merged or {}
         self.records.cost(action, sum(one.cpu_s for one in made.values()))
+        version = self.ticker.manifest.version + 1
         staged = [file for one in made.values() for file in one.staged]
         named = [
-            [tmp, final_name(self.ticker.manifest.version + 1, self.nodes + n), *rest]
+            [tmp, final_name(version, self.nodes + n), *rest]
             for n, (tmp, _, *rest) in enumerate(staged)
         ]
         outcome = Outcome(
             {},
             dict(edit.changes),
             [hold for one in made.values() for hold in one.holds],
-            {RESULTS: named} if named else {},
+            {"results": named} if named else {},
             {op: one.delta for op, one in made.items() if one.delta is not None},
             {},
             {},
