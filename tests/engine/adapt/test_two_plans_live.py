@@ -164,8 +164,7 @@ def test_unions_feed_both_plans(spark: SparkSession, tmp_path: Path) -> None:
     assert states(case) == [("migrate_parallel", "done")], case.adapted()
 
 
-@pytest.mark.parametrize("hold", [False, True], ids=["at once", "held"])
-def test_window_functions_above_both_plans(spark: SparkSession, tmp_path: Path, hold: bool) -> None:
+def test_window_functions_above_both_plans(spark: SparkSession, tmp_path: Path) -> None:
     """They put rows in order of time whichever plan made them: nothing is withheld from them."""
     found: list[Counter[Any]] = []
     for asked in ([], [beside(2, "(a (b c))")]):
@@ -176,7 +175,7 @@ def test_window_functions_above_both_plans(spark: SparkSession, tmp_path: Path, 
             "FROM a JOIN b ON a.k = b.k JOIN c ON b.j = c.j"
         )
         case = chain(root, 14, sql, "abc", 'join_order = "((a b) c)"')
-        case.run(adaptation=script(*asked, hold=hold))
+        case.run(adaptation=script(*asked, hold=True))
         rows = duckdb.sql(f"SELECT * FROM read_parquet('{case.out}/*.parquet')").fetchall()
         found.append(Counter(rows))
         if asked:
@@ -212,21 +211,18 @@ def test_two_of_three_queries_change_at_once(spark: SparkSession, tmp_path: Path
         assert ended == ([State.DONE] if name != "three" else [])
 
 
-@pytest.mark.parametrize("kind", ["json", "csv"])
-def test_held_results_for_a_sink_that_spark_writes(
-    spark: SparkSession, tmp_path: Path, kind: str
-) -> None:
+def test_held_results_for_a_sink_that_spark_writes(spark: SparkSession, tmp_path: Path) -> None:
     """They wait as files in the checkpoint, and are handed over in one piece."""
     case = chain(tmp_path, 12)
-    text = case.file.read_text().replace('[sink]\nformat = "parquet"', f'[sink]\nformat = "{kind}"')
+    text = case.file.read_text().replace('[sink]\nformat = "parquet"', '[sink]\nformat = "json"')
     case.file.write_text(text)
-    waiting = Waiting(case, kind)
+    waiting = Waiting(case)
     case.run(waiting, adaptation=script(beside(2, FIRST), hold=True))
     (action,) = case.adapted()["actions"]
     assert action["state"] == "done" and action["receipt"]["rows_withheld"] > 100
     assert max(waiting.hidden) > 0 == waiting.hidden[-1]
     names = "va long, vb long, vc long, vd long"
-    rows = spark.read.schema(names).format(kind).load(str(case.out)).collect()
+    rows = spark.read.schema(names).format("json").load(str(case.out)).collect()
     con = duckdb.connect()
     con.execute("SET TimeZone = 'UTC'")
     con.execute(case.expected(f"CREATE TABLE want AS {within(CHAIN, 'abcd')}"))
@@ -236,8 +232,8 @@ def test_held_results_for_a_sink_that_spark_writes(
 class Waiting:
     """A port: how many files wait in the checkpoint after each tick."""
 
-    def __init__(self, case: Case, kind: str) -> None:
-        self.folder, self.kind = case.checkpoint / "results", kind
+    def __init__(self, case: Case) -> None:
+        self.folder = case.checkpoint / "results"
         self.hidden: list[int] = []
 
     def publish(self, report: object) -> None:
