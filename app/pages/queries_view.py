@@ -146,7 +146,7 @@ def plan(row: QueryRow, sample: Sample | None, chosen: str) -> Component:
     other = beside(row)
     if other is None:
         return drawn
-    head = d("Beside it, until no old row can be in a result to come", c="pg-foot")
+    head = d("Beside it, until no old row can be in a result to come", c="pg-foot pt-beside")
     return d(drawn, head, plan_view.drawn("queries", other, found, asked, chosen))
 
 
