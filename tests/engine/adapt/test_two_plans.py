@@ -14,12 +14,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from control import proposals
 from control.actions import Action, State
 from control.arbiter import Refusal, Why
+from control.plans import Migrate, Plan, Reason, Topic, plan_to_json
 from control.policies.local_spill import LocalSpill
 from control.requests import Request
 from engine.adapt import kinds, parallel
 from engine.adapt.desk import Desk
+from engine.adapt.errands import Wish
 from engine.adapt.policy import Policy
 from engine.adapt.records import Records
 from engine.errors import CheckpointError, SinkError, StateError
@@ -483,6 +486,29 @@ def test_a_stop_is_not_its_end() -> None:
     (action,) = asker.actions
     assert isinstance(asker.asked[0], Action) and action.id == asker.asked[0].id
     assert action.state is State.DONE and len(action.records) == 4
+
+
+def test_who_has_asked_is_told_that_it_goes_on() -> None:
+    told: list[str] = []
+
+    def leave(asker: Asker) -> None:
+        desk = asker.sit(asker.local)
+        step = Migrate(BUSHY, "parallel", 0)
+        plan = Plan((step,), (Reason.of(Topic.CHOSEN, "test"),))
+        mark = proposals.to_json(proposals.fingerprint(desk.snapshot(), (step,)))
+        desk.errands.leave(Wish("c1", "ann", plan_to_json(plan), mark))
+
+    def stop(asker: Asker) -> None:
+        desk = asker.sit(asker.local)
+        desk.close()
+        told.extend(outcome.body["text"] for outcome in desk.errands.outcomes())
+        asker.local.start(2)
+
+    asker = Asker({AT: leave, AT + 2: stop})
+    with scratch() as root:
+        lived(root, asker)
+    assert told == ["the query stops; action c1-1 goes on with the next start"]
+    assert [(action.id, action.state) for action in asker.actions] == [("c1-1", State.DONE)]
 
 
 def test_a_lost_record_is_made_again() -> None:
