@@ -123,6 +123,7 @@ class _Pricing:
 
     def __init__(self, outlook: Outlook, pace: Pace, change: Change) -> None:
         self.outlook, self.pace, self.change = outlook, pace, change
+        self._estimates: dict[Strategy, Estimate] = {}
         nodes, numbers = outlook.snapshot.nodes, outlook.numbers
         self.alive = np.flatnonzero(nodes.alive)
         self.work = work_by_node(nodes, numbers)
@@ -143,10 +144,16 @@ class _Pricing:
         over = max(0.0, 1 - numbers.tick_s / length) if length > 0 else 0.0
         return load(self.rho, seconds, length) + self.rho * over * seconds**2 / 2
 
+    def estimate(self, strategy: Strategy) -> Estimate:
+        """Once: it does not depend on what is drawn."""
+        if strategy not in self._estimates:
+            self._estimates[strategy] = ESTIMATES[strategy](self.change, self.pace)
+        return self._estimates[strategy]
+
     def parts(self, strategy: Strategy, doubt: float = 0.0) -> _Parts:
         """`doubt`: ln of how many times more rows the new tree makes in between than is thought."""
         change = self.change
-        estimate = ESTIMATES[strategy](change, self.pace)
+        estimate = self.estimate(strategy)
         horizon, factor = self.outlook.horizon.seconds, exp(doubt)
         lasts = min(estimate.length_s, horizon)
         more = self._cpu(change.new, factor) - self._cpu(change.old, 1.0)

@@ -268,7 +268,7 @@ class Making:
         # Nodes that work side by side know nothing of each other.
         room = {n: max(0, self._room(n)) // nodes for n in range(nodes) if n in self.desk.budgets}
         about = columns, op.keys, given.times, placement, self._tiers(op), mask
-        return Onto(*about, room if self.spills else {})
+        return Onto(*about, given.span_us, room if self.spills else {})
 
     def _tiers(self, op: Op) -> Tiers:
         return replace(self.desk.ticker.setup.folders, groups=op.groups)
