@@ -23,7 +23,7 @@ from control.plans import Migrate, Plan, SetBudget, Spill, Step
 from control.requests import Request, plan_for
 from control.snapshot import NO_LIMIT, ClusterSnapshot, History
 from engine import replanning
-from engine.adapt import bridging, courses, kinds, migrating, parallel, room
+from engine.adapt import courses, kinds, migrating, parallel, room
 from engine.adapt.accounts import Accounts
 from engine.adapt.edits import Edit, amended
 from engine.adapt.errands import Errands
@@ -92,8 +92,7 @@ class Desk:
         self.accounts = Accounts(self.flow, records, ticker.manifest, self.snapshot)
         ticker.ports = (*ticker.ports, self.accounts)
         self.again_s = -1e18  # until then nobody goes on with what an action has left behind
-        parallel.go_on(self)
-        bridging.go_on(self)
+        kinds.go_on(self)
 
     @property
     def running(self) -> list[Running]:
@@ -156,8 +155,8 @@ class Desk:
             self.ticker.tick(None, None, {})
             self._runs.advance()
         if not self.ending:
+            kinds.go_on(self)
             self.errands.advance(self)
-            bridging.go_on(self)
             self._decide(now)
         while self.policy.patient and self._runs.waits_for_job:
             self._runs.wait()

@@ -50,27 +50,34 @@ class Log:
         self.figures: dict[str, float] = {}
         self.toll, self.costs = Toll(), dict[int, list[tuple[float, float]]]()  # of its last job
         self.kept = ""  # what stays if it ends before its last commit
+        self.lasting = False  # when the query stops it does not end: the next start goes on with it
         self.onward = ""  # why it cannot be cancelled, though its last commit is still to come
         # Nothing may be spilled for its sake: what it does when a node is over its budget.
         self.pressed: Literal["", "gives way", "hurries"] = ""
 
     @contextmanager
     def step(self, name: str) -> Iterator[Log]:
-        """One named step; `note` says its bytes."""
+        """One named step; `note` says its bytes. An earlier life may have begun it, or ended it."""
+        self._bytes = 0
+        if self._is_over(name):
+            yield self
+            return
         if self.action.current != name:
             self.action = self.action.begin(self.desk.wall_s(), name)
         self.desk.keep(self.action)
-        self._bytes = 0
         yield self
         self.action = self.action.end(self.desk.wall_s(), self._bytes)
         self.desk.keep(self.action)
 
     def reach(self, name: str) -> None:
         """Steps before this one are over: an earlier life has done them."""
-        while name not in (self.action.current, self.action.following):
-            if self.action.current is None:
-                self.action = self.action.begin(self.desk.wall_s())
-            self.action = self.action.end(self.desk.wall_s())
+        while self.action.current != name and not self._is_over(name):
+            if self.action.current is not None:
+                self.action = self.action.end(self.desk.wall_s())
+            self.action = self.action.begin(self.desk.wall_s())
+
+    def _is_over(self, name: str) -> bool:
+        return any(r.name == name and r.end_s is not None for r in self.action.records)
 
     def note(self, size: int) -> None:
         self._bytes += size

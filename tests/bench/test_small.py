@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.bench import reordered
+from tests.bench import beside, migrating, reordered
 from tests.bench.rounds import Order, measure
 from tests.bench.workloads import WORKLOADS
 
@@ -50,3 +50,19 @@ def test_another_order_half_way(tmp_path: Path) -> None:
     assert not ours.refused and ours.found is not None and ours.found.exact
     assert ours.found.rows > 10_000
     assert "| exact |" in reordered.page([theirs, ours], 4000)
+
+
+@pytest.mark.timeout(600)
+def test_both_plans_side_by_side(tmp_path: Path) -> None:
+    """Figures of either plan, paced and flat out; no time is judged but that of the window."""
+    size = beside.Size(rows=300, keys=300, window_ticks=3, at=6, ticks=16, tick_s=0.5)
+    found = beside.measure(tmp_path / "parallel", 1, size)
+    for (row,) in found.values():
+        assert row["exact"] and 3 <= row["ticks"] <= 6
+        assert min(row[name] for name in row if name != "exact") > 0
+        assert row["bytes_old"] > 0.5 * row["bytes_before"]
+        assert row["rate_before"] > 10 * size.rows, "no row was late"
+    (paced,) = found["paced"]
+    assert paced["length_s"] >= size.window_s
+    text = "\n".join(beside.table(found, migrating.figure))
+    assert text.count("\n") == 9 and "| paced | flat out |" in text
