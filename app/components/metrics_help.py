@@ -158,7 +158,7 @@ HELP: Mapping[str, Help] = {
     "strategy": Help(
         "Strategies",
         "Moving state computes what is missing, then switches; the parallel track runs both plans until old rows are over; "
-        "under the delta plan each stream meets the others' rows itself while the new states are computed.",
+        "the delta plan keeps no intermediate state while it computes.",
         "Length, pause and memory from what joining and keeping a row takes, and from earlier migrations.",
         "Take the advised one, unless results must not stand still, or memory is short.",
     ),
