@@ -22,7 +22,7 @@ from control.plans import Migrate
 from control.snapshot import NO_LIMIT
 from engine import lasting, tracks, watermarks
 from engine.adapt.making import way_to
-from engine.adapt.progress import LATER, Course, Log
+from engine.adapt.progress import LATER, Course, Log, resume
 from engine.adapt.quiet import Quiet
 from engine.adapt.running import Cancelled, GivenUp
 from engine.errors import StateError
@@ -59,13 +59,7 @@ def go_on(desk: Desk) -> None:
     track = track_of(desk)
     if track is None or any(isinstance(run.action.step, Migrate) for run in desk.running):
         return
-    action, step = desk.records.actions.get(track.action), _step(desk, track)
-    if action is None or action.over:
-        desk.start(step, "restart", track.action if action is None else "")
-        return
-    log = Log(desk, action)
-    desk.accounts.begin(log)
-    desk.go_on(log, step)
+    resume(desk, _step(desk, track), track.action)
 
 
 def _step(desk: Desk, track: Track) -> Migrate:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from control.actions import Action
+from control.plans import Migrate
 from engine.adapt import edits
 from engine.adapt.derive import Derive, Resort, runs_of
 from engine.adapt.side import Found, Job
@@ -93,6 +94,18 @@ class Log:
     def holds(self) -> None:
         """The input of its groups waits from now on."""
         self.held_s = self.desk.wall_s()
+
+
+def resume(desk: Desk, step: Migrate, name: str) -> None:
+    """Go on with an action of an earlier life, or of one that has ended half way; where there is none of that name, begin
+    it again."""
+    action = desk.records.actions.get(name)
+    if action is None or action.over:
+        desk.start(step, "restart", name if action is None else "")
+        return
+    log = Log(desk, action)
+    desk.accounts.begin(log)
+    desk.go_on(log, step)
 
 
 def lighten(desk: Desk, nodes: Sequence[int]) -> Course:

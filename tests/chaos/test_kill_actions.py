@@ -37,6 +37,7 @@ ACTIONS = (
     "move",
     "move_hold",
     "migrate",
+    "migrate_delta",
     "migrate_parallel",
     "migrate_parallel_hold",
 )
@@ -46,6 +47,7 @@ FEW = [
     ("cleanup", "JoinOwed"),
     ("move", "ReactivatePartitions"),
     ("migrate", "Swap"),
+    ("migrate_delta", "ToDelta"),
     ("migrate_parallel", "Start"),
     ("migrate_parallel", "End"),
     ("migrate_parallel_hold", "BothPlans"),
