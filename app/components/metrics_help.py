@@ -157,8 +157,7 @@ HELP: Mapping[str, Help] = {
     ),
     "strategy": Help(
         "Strategies",
-        "Moving state computes what is missing, then switches; the parallel track runs both plans until old rows are over; "
-        "the delta plan keeps no intermediate state while it computes.",
+        "Moving state computes what is missing, then switches; the parallel track runs both plans for a window; the delta plan joins without states meanwhile.",
         "Length, pause and memory from what joining and keeping a row takes, and from earlier migrations.",
         "Take the advised one, unless results must not stand still, or memory is short.",
     ),

@@ -18,6 +18,7 @@ from engine.adapt import edits
 from engine.adapt.derive import Derive, Resort, runs_of
 from engine.adapt.side import Found, Job
 from engine.adapt.tasks import Lighten, Merge, Order
+from engine.adapt.toll import Toll
 from engine.state.model import Place, Run
 
 if TYPE_CHECKING:
@@ -48,6 +49,7 @@ class Log:
         self.held_s: float | None = None  # since when its groups' input waits
         self.about: dict[str, Any] = {}  # what its receipt says besides
         self.figures: dict[str, float] = {}
+        self.toll, self.costs = Toll(), dict[int, list[tuple[float, float]]]()  # of its last job
         self.kept = ""  # what stays if it ends before its last commit
         self.lasting = False  # when the query stops it does not end: the next start goes on with it
         self.onward = ""  # why it cannot be cancelled, though its last commit is still to come
@@ -83,6 +85,7 @@ class Log:
 
     def took(self, found: Found) -> Found:
         """What a job came to, after noting what it took."""
+        self.costs = {node: [some[1:] for some in orders] for node, orders in found.items()}
         for orders in found.values():
             self.cpu_s += sum(cpu for _, cpu, _ in orders)
             self.wall_s += sum(wall for _, _, wall in orders)
