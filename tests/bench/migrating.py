@@ -3,7 +3,8 @@ while two plans run side by side (beside.py).
 
 Moving state: three streams on two nodes, ticks one after the other: ((a b) c) becomes ((a c) b) once a ⋈ c, which then has to be
 computed, holds about a million rows on each node. The stall is the longest time between two ticks' commits from the tick
-before the swap to the one after it, less an ordinary tick, in ordinary ticks: medians of those just before the action.
+before the swap to the one after it, less an ordinary tick, in ordinary ticks: medians of those just before the action. The
+same by way of the delta plan, which swaps twice.
 Beside it, how long computing took while ticks went on, which is what a pause of the query would have been.
 """
 
@@ -37,6 +38,7 @@ ROWS = {
 }  # of a tick; a ⋈ c: 1 M rows a node at the swap, more or less
 SQL = "SELECT a.v AS va, b.v AS vb, c.v AS vc FROM a JOIN b ON a.k = b.k JOIN c ON a.k = c.k"
 STALL_MOST = 2.0
+WAYS = ("moving", "delta")
 
 
 def prepare(folder: Path) -> Path:
@@ -57,13 +59,17 @@ def prepare(folder: Path) -> Path:
     lines += ['[sink]\nformat = "parquet"\npath = "out"', ""]
     path = folder / "query.toml"
     path.write_text("\n".join(lines))
-    order = f'[[at]]\ntick = {AT}\ndo = "migrate"\njoin_order = "((a c) b)"\n'
-    (folder / "script.toml").write_text(order)
+    for way in WAYS:
+        order = (
+            f'[[at]]\ntick = {AT}\ndo = "migrate"\njoin_order = "((a c) b)"\nstrategy = "{way}"\n'
+        )
+        (folder / f"{way}.toml").write_text(order)
     return path
 
 
-def inside(path: Path, migrates: bool) -> dict[str, Any]:
-    """Run the query here; when each tick was committed, and what became of the action."""
+def inside(path: Path, way: str) -> dict[str, Any]:
+    """Run the query here; when each tick was committed, and what became of the action. `way`: the strategy, or empty:
+    no migration."""
     from engine import runner
     from engine.adapt.policy import Policy, load
     from engine.query.file import read_query
@@ -84,7 +90,7 @@ def inside(path: Path, migrates: bool) -> dict[str, Any]:
         master=None,
         settings=Settings.load({}),
         ports=[Port()],
-        adaptation=load(None, path.with_name("script.toml")) if migrates else Policy(),
+        adaptation=load(None, path.with_name(f"{way}.toml")) if way else Policy(),
         report=report,
     )
     actions = json.loads(report.read_text())["actions"]
@@ -96,10 +102,10 @@ def inside(path: Path, migrates: bool) -> dict[str, Any]:
     }
 
 
-def run(path: Path, migrates: bool) -> dict[str, Any]:
+def run(path: Path, way: str = "") -> dict[str, Any]:
     for name in ("checkpoint", "out"):
         shutil.rmtree(path.parent / name, ignore_errors=True)
-    more = ["--migrates"] if migrates else []
+    more = ["--way", way] if way else []
     command = [sys.executable, "-m", "tests.bench.migrating", "--inside", str(path), *more]
     found, _ = supervised("spillway", command, path.parent)
     return dict(found)
@@ -110,36 +116,50 @@ def judged(found: dict[str, Any], plain: dict[str, Any]) -> dict[str, Any]:
     (action,) = found["actions"]
     if action["state"] != "done":
         raise RuntimeError(f"the migration is {action['state']}: {action['note']}")
-    ends = np.array(found["ends"])
+    ends, steps = np.array(found["ends"]), {name: at for name, *at in action["records"]}
     gaps = np.diff(ends)
     tick = median(gaps[AT - 8 : AT - 1].tolist())
-    begun, swapped = action["records"][0][1], action["records"][4][2]
-    around = int(np.searchsorted(ends, swapped))
-    during = gaps[max(0, int(np.searchsorted(ends, begun)) - 1) : around - 1]
-    longest = float(gaps[max(0, around - 2) : around + 1].max())
+    begun, swaps = action["records"][0][1], [steps[n][1] for n in ("ToDelta", "Swap") if n in steps]
+    first, last = (int(np.searchsorted(ends, at)) for at in (swaps[0], swaps[-1]))
+    during = gaps[max(0, int(np.searchsorted(ends, begun)) - 1) : last - 1]
+    longest = [_longest(ends, at) for at in swaps]
+    compute_s = steps["CatchUp"][1] - steps["Recompute"][0]
     return {
         "rows_made": action["receipt"]["rows_made"],
         "tick_s": tick,
-        "stall_ticks": (longest - tick) / tick,
-        "longest_s": longest,
+        "stall_ticks": (max(longest) - tick) / tick,
+        "longest_s": max(longest),
+        "first_s": longest[0],
         "during_s": median(during.tolist()) if len(during) else tick,
+        "between_s": median(gaps[first + 1 : last - 1].tolist() or [tick]),
         "swap_s": action["actual"]["pause_s"],
-        "compute_s": action["records"][3][2] - action["records"][2][1],
-        "compute_ticks": (action["records"][3][2] - action["records"][2][1]) / tick,
+        "sort_s": steps["SortBases"][1] - steps["SortBases"][0] if "SortBases" in steps else 0.0,
+        "compute_s": compute_s,
+        "compute_ticks": compute_s / tick,
         "cpu_s": action["actual"]["cpu_s"],
-        "after_s": median(gaps[around + 2 :].tolist()),
-        "plain_s": median(np.diff(np.array(plain["ends"]))[around + 2 :].tolist()),
+        "after_s": median(gaps[last + 2 :].tolist()),
+        "plain_s": median(np.diff(np.array(plain["ends"]))[last + 2 :].tolist()),
         "exact": found["rows_out"] == plain["rows_out"],
     }
+
+
+def _longest(ends: np.ndarray[Any, Any], swapped_s: float) -> float:
+    """The longest time between two commits from the tick before a swap to the one after it."""
+    around = int(np.searchsorted(ends, swapped_s))
+    return float(np.diff(ends)[max(0, around - 2) : around + 1].max())
 
 
 def figure(rows: list[dict[str, Any]], name: str, scale: float = 1.0) -> str:
     return str(spread([scale * float(row[name]) for row in rows]))
 
 
-def page(rows: list[dict[str, Any]], both: dict[str, list[dict[str, Any]]]) -> str:
-    about = machine()
-    exact = all(row["exact"] for some in (rows, *both.values()) for row in some)
+Rows = list[dict[str, Any]]
+
+
+def page(found: dict[str, Rows], both: dict[str, Rows]) -> str:
+    """`found`: of moving state and of the delta plan; `both`: of the parallel track."""
+    about, rows = machine(), found["moving"]
+    exact = all(row["exact"] for some in (*found.values(), *both.values()) for row in some)
     return "\n".join(
         [
             "# A migration: how long results stand still, and how many come meanwhile",
@@ -150,6 +170,10 @@ def page(rows: list[dict[str, Any]], both: dict[str, list[dict[str, Any]]]) -> s
             "## Moving state, ((a b) c) to ((a c) b)",
             "",
             *moving_table(rows),
+            "",
+            "## Delta plan, ((a b) c) to ((a c) b)",
+            "",
+            *delta_table(found["delta"]),
             "",
             "## Parallel track, ((a b) c) to ((a c) b) within a window",
             "",
@@ -184,28 +208,46 @@ def moving_table(rows: list[dict[str, Any]]) -> list[str]:
     ]
 
 
+def delta_table(rows: Rows) -> list[str]:
+    def of(name: str, scale: float = 1.0) -> str:
+        return figure(rows, name, scale)
+
+    return [
+        "| what | measured |",
+        "|---|---|",
+        f"| rows that were computed, millions, both nodes | {of('rows_made', 1e-6)} |",
+        f"| longest time between two commits at a swap, s (ticks more than an ordinary one) | {of('longest_s')} ({of('stall_ticks')}) |",
+        f"| of it to the delta plan, s | {of('first_s')} |",
+        f"| an ordinary tick before, under the delta plan, after, s | {of('tick_s')}, {of('between_s')}, {of('after_s')} |",
+        f"| sorting bases, then computing while ticks go on, s | {of('sort_s')}, {of('compute_s')} |",
+        f"| of it CPU, s | {of('cpu_s')} |",
+    ]
+
+
 def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.bench.migrating")
     parser.add_argument("--runs", type=int, default=RUNS)
     parser.add_argument("--inside", type=Path, help=argparse.SUPPRESS)
-    parser.add_argument("--migrates", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--way", default="", help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
     if options.inside:
-        print(json.dumps(inside(options.inside, options.migrates)))
+        print(json.dumps(inside(options.inside, options.way)))
         return 0
     scratch = BENCH_DIR / "migrating"
     shutil.rmtree(scratch, ignore_errors=True)
-    path, rows = prepare(scratch / "moving"), []
+    path = prepare(scratch / "moving")
+    rows: dict[str, Rows] = {way: [] for way in WAYS}
     for number in range(options.runs):
-        plain = run(path, False)
-        rows.append(judged(run(path, True), plain))
-        print(f"  {number + 1}: {rows[-1]}", flush=True)
+        plain = run(path)
+        for way, some in rows.items():
+            some.append(judged(run(path, way), plain))
+            print(f"  {way} {number + 1}: {some[-1]}", flush=True)
     both = beside.measure(scratch / "parallel", options.runs)
     record = options.runs >= RUNS_FOR_RECORD
     folder = ROOT / "docs" / "benchmarks" if record else BENCH_DIR / "reports"
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "migrating.md").write_text(page(rows, both))
-    found = {"moving": rows, "parallel": both}
+    found = {**rows, "parallel": both}
     (folder / "migrating.json").write_text(json.dumps(found, indent=1) + "\n")
     forget(scratch)
     print(page(rows, both))
