@@ -7,9 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.bench import reordered
+from tests.bench import better_order, reordered
+from tests.bench.better_order_runs import exact
+from tests.bench.better_order_runs import measure as rounds
 from tests.bench.rounds import Order, measure
-from tests.bench.workloads import WORKLOADS
+from tests.bench.workloads import UNEVEN_CHAIN, WORKLOADS
 
 ALL = Order(runs=1, files_per_trigger=(5,), spark_setting="hdfs-v2", spark_memory="1g")
 
@@ -50,3 +52,18 @@ def test_another_order_half_way(tmp_path: Path) -> None:
     assert not ours.refused and ours.found is not None and ours.found.exact
     assert ours.found.rows > 10_000
     assert "| exact |" in reordered.page([theirs, ours], 4000)
+
+
+@pytest.mark.timeout(600)
+def test_a_better_order(tmp_path: Path) -> None:
+    """A window of 1 000 rows and a tick of 500: the optimiser finds the order, and it makes far fewer rows."""
+    small = replace(UNEVEN_CHAIN, rows=6000, files=12, spacing_us=60_000)
+    lines: list[str] = []
+    found = rounds(small, 1, lines.append, tmp_path, strategies=("moving",))
+    assert exact(found), "\n".join(lines)
+    (only,) = found
+    assert only.migrated == ["moving"] and only.runs["moving"].order != better_order.BAD
+    assert only.fewer("moving") >= better_order.FEWER_LEAST
+    assert only.before("moving").kept_rows > 5 * only.after("moving").kept_rows
+    text = better_order.write(small, found, tmp_path / "page").read_text()
+    assert "all exact" in text and only.runs["moving"].order in text

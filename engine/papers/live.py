@@ -1,0 +1,179 @@
+"""One line of a live figure: a chain's query run by the clock, maybe with a migration on the way, and what it gave."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from control.requests import Request
+from control.snapshot import ClusterSnapshot
+from engine.adapt.desk import Desk
+from engine.papers.paced import Chain, Player
+from engine.papers.ticks import Tick, Ticks
+from engine.query.file import read_query
+from engine.runner import QueryRun
+from engine.settings import Settings
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+NODES, GROUPS = 2, 32
+TRIGGER_S = 0.5  # least time from one tick to the next
+PATIENCE_S = 30.0  # how long what has come may take to go through
+
+
+@dataclass(frozen=True)
+class LiveLine:
+    """How one line differs from the others: `order` to begin with; with a `strategy`, the order `to` from `at_s` seconds
+    by the clock on. `patience_s`: how much longer than its input it may run."""
+
+    name: str
+    order: str
+    to: str = ""
+    strategy: str = ""
+    at_s: float = 0.0
+    patience_s: float = PATIENCE_S
+
+
+@dataclass
+class LiveRun:
+    """What a line gave. `before`: how things stood when the migration was asked for."""
+
+    line: LiveLine
+    chain: Chain
+    ticks: list[Tick] = field(default_factory=list)
+    begun_s: float = 0.0
+    actions: list[dict[str, Any]] = field(default_factory=list)
+    refusals: list[dict[str, Any]] = field(default_factory=list)
+    before: ClusterSnapshot | None = None
+    asked_s: float = 0.0
+
+    @property
+    def action(self) -> dict[str, Any]:
+        """The migration, done. RuntimeError says what became of it otherwise."""
+        done = [action for action in self.actions if action["state"] == "done"]
+        if len(done) != 1:
+            said = [(a["state"], a["note"]) for a in self.actions] or self.refusals
+            raise RuntimeError(f"{self.line.name}: the migration was not done: {said}")
+        return done[0]
+
+    @property
+    def length_s(self) -> float:
+        """From the first step's begin to the last one's end."""
+        return float(self.action["actual"]["seconds"])
+
+    @property
+    def live(self) -> list[Tick]:
+        """Ticks by the clock: not the first, which has what was there from the beginning."""
+        return self.ticks[1:]
+
+    @property
+    def whole(self) -> bool:
+        """Has all input gone through?"""
+        return sum(tick.rows_in for tick in self.ticks) == self.chain.due_rows(self.chain.live_s)
+
+    def waiting(self, tick: Tick) -> int:
+        """Rows that were due when a tick was committed, and in no tick yet."""
+        taken = sum(other.rows_in for other in self.ticks if other.number <= tick.number)
+        return self.chain.due_rows(tick.end_s - self.begun_s) - taken
+
+    def as_json(self) -> dict[str, Any]:
+        about = ("name", "order", "to", "strategy", "at_s")
+        return {
+            **{name: getattr(self.line, name) for name in about},
+            "begun_s": self.begun_s,
+            "ticks": [tick.as_json() for tick in self.ticks],
+            "actions": self.actions,
+            "refusals": self.refusals,
+        }
+
+
+def run_live(
+    spark: SparkSession,
+    chain: Chain,
+    line: LiveLine,
+    under: Path,
+    *,
+    trigger_s: float = TRIGGER_S,
+    look: Callable[[LiveRun, Path], None] | None = None,
+) -> LiveRun:
+    """Run it until all its input has gone through, or its patience is over. `look`: at the finished run and its
+    folder, before that goes."""
+    made, place = chain.make(under), under / "live"
+    shutil.rmtree(place, ignore_errors=True)
+    place.mkdir(parents=True)
+    path = chain.query_file(place / "in", place, nodes=NODES, groups=GROUPS, order=line.order)
+    settings = Settings.load({"trigger_seconds": f"{trigger_s:g}"})
+    found = LiveRun(line, chain)
+    _Life(QueryRun, found, made, place, settings, path).go(spark)
+    if look is not None:
+        look(found, place)
+    shutil.rmtree(place, ignore_errors=True)
+    return found
+
+
+class _Life:
+    """A run while it lasts: the clock begins with the first tick's end, the migration is asked for between ticks."""
+
+    def __init__(
+        self,
+        make: Callable[..., QueryRun],
+        found: LiveRun,
+        made: Path,
+        place: Path,
+        settings: Settings,
+        path: Path,
+    ) -> None:
+        self.found = found
+        self.player = Player(
+            found.chain, made, place / "in", found.line.patience_s, lambda: self.query.stop()
+        )
+        self.query = make(read_query(path), settings, (), once=False)
+        self.query.seated = self._seated
+        self.ticks = Ticks(self.query)
+        self.ticks.heard = self._heard
+        self._asked = not found.line.strategy
+        self._taken = 0
+
+    def go(self, spark: SparkSession) -> None:
+        try:
+            self.query.serve(lambda: spark)
+        finally:
+            self.player.enough()
+        assert self.query.desk is not None
+        records = self.query.desk.records
+        self.found.ticks = self.ticks.all
+        self.found.actions = records.as_json()["actions"]
+        self.found.refusals = records.refusals
+
+    def _seated(self, desk: Desk) -> None:
+        desk.watch = self._watch
+        # Merged files would not tell any more in which tick a result came.
+        desk.ticker.sink.maybe_compact = _never  # type: ignore[method-assign]
+
+    def _heard(self, tick: Tick) -> None:
+        self._taken += tick.rows_in
+        if not self.found.begun_s:
+            self.found.begun_s = self.player.begin()
+        desk = self.query.desk
+        assert desk is not None
+        chain = self.found.chain
+        if self._taken == chain.due_rows(chain.live_s) and not desk.running:
+            self.query.stop()
+
+    def _watch(self, desk: Desk) -> None:
+        """At every boundary between ticks."""
+        begun, line = self.player.begun_s, self.found.line
+        if self._asked or begun is None or self.player.now_s() < begun + line.at_s:
+            return
+        self._asked = True
+        self.found.before = desk.snapshot()
+        self.found.asked_s = self.player.now_s()
+        desk.ask(Request("migrate", 0, order=line.to, strategy=line.strategy), "experiment")
+
+
+def _never() -> int:
+    return 0
