@@ -28,13 +28,15 @@ PATIENCE_S = 30.0  # how long what has come may take to go through
 @dataclass(frozen=True)
 class LiveLine:
     """How one line differs from the others: `order` to begin with; with a `strategy`, the order `to` from `at_s` seconds
-    by the clock on. `patience_s`: how much longer than its input it may run."""
+    by the clock on. It ends `after_s` seconds after the migration (None: with its input), and at most `patience_s` after
+    its input."""
 
     name: str
     order: str
     to: str = ""
     strategy: str = ""
     at_s: float = 0.0
+    after_s: float | None = None
     patience_s: float = PATIENCE_S
 
 
@@ -78,7 +80,7 @@ class LiveRun:
     def waiting(self, tick: Tick) -> int:
         """Rows that were due when a tick was committed, and in no tick yet."""
         taken = sum(other.rows_in for other in self.ticks if other.number <= tick.number)
-        return self.chain.due_rows(tick.end_s - self.begun_s) - taken
+        return max(0, self.chain.due_rows(max(0.0, tick.end_s - self.begun_s)) - taken)
 
     def as_json(self) -> dict[str, Any]:
         about = ("name", "order", "to", "strategy", "at_s")
@@ -136,7 +138,7 @@ class _Life:
         self.ticks = Ticks(self.query)
         self.ticks.heard = self._heard
         self._asked = not found.line.strategy
-        self._taken = 0
+        self._taken, self._ended_s = 0, 0.0
 
     def go(self, spark: SparkSession) -> None:
         try:
@@ -160,9 +162,18 @@ class _Life:
             self.found.begun_s = self.player.begin()
         desk = self.query.desk
         assert desk is not None
-        chain = self.found.chain
-        if self._taken == chain.due_rows(chain.live_s) and not desk.running:
+        if self._over(desk):
             self.query.stop()
+
+    def _over(self, desk: Desk) -> bool:
+        """Is there nothing more to see?"""
+        chain, after_s = self.found.chain, self.found.line.after_s
+        if desk.running or not self._asked:
+            return False
+        if self._taken == chain.due_rows(chain.live_s):
+            return True
+        self._ended_s = self._ended_s or self.player.now_s()
+        return after_s is not None and self.player.now_s() >= self._ended_s + after_s
 
     def _watch(self, desk: Desk) -> None:
         """At every boundary between ticks."""
