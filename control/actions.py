@@ -100,6 +100,19 @@ COURSES: Mapping[str, Course] = {
         ("CleanAccumulated", "MatchStates", "Recompute", "CatchUp", "Swap", "DropOld"), "Swap"
     ),
     "migrate_parallel": Course(("CleanAccumulated", "Start", "BothPlans", "End"), "End"),
+    "migrate_delta": Course(
+        (
+            "CleanAccumulated",
+            "MatchStates",
+            "SortBases",
+            "ToDelta",
+            "Recompute",
+            "CatchUp",
+            "Swap",
+            "DropOld",
+        ),
+        "Swap",
+    ),
 }
 
 

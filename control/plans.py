@@ -60,7 +60,7 @@ class SetBudget:
     bytes: int
 
 
-STRATEGIES = ("moving", "parallel")
+STRATEGIES = ("moving", "parallel", "delta")
 AUTO = "auto"  # the recommended one, once a plan is made
 
 

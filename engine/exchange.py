@@ -27,7 +27,7 @@ from engine.ingest import Layout, read
 from engine.offsets import Numbering
 from engine.operators.multi_join import HASH
 
-DELTA, HELD, NULL_KEY, LATE, SEEN, REPORT, CONTROL = range(7)
+DELTA, HELD, NULL_KEY, LATE, SEEN, REPORT, CONTROL, ADDED = range(8)
 PACKED = "token int, node int, op int, side int, kind int, body binary"
 _NUMBERS = ("token", "node", "op", "side", "kind")
 _PACKED = pa.schema([*((name, pa.int32()) for name in _NUMBERS), ("body", pa.binary())])

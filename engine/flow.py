@@ -48,6 +48,16 @@ class Target:
 
 
 @dataclass(frozen=True, slots=True)
+class Probe:
+    """Whose rows an operator meets, that keeps none itself: those of a base's side; `fresh`: also those that came in
+    this very tick, so that of two new rows one meets the other and no more."""
+
+    base: int
+    side: int
+    fresh: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Op:
     """One stateful operator. Operators are numbered bottom-up over the plan."""
 
@@ -66,11 +76,23 @@ class Op:
     # apart from the others, and `spares`: results of such rows alone are the other plan's to make.
     parted: bool = False
     spares: bool = False
+    # Of the plan without intermediate state (delta.py): a base keeps rows and joins nothing, a probe joins its first
+    # side's rows with a base's and keeps nothing.
+    base: bool = False
+    probe: Probe | None = None
 
     @property
     def places(self) -> int:
-        """How many sorts of rows it keeps: of each side; if parted, of each side's old rows, then of each side's new."""
+        """How many sorts of rows it takes in: of each side; if parted, of each side's old rows, then of each side's
+        new; a probe's are of its first side alone."""
+        if self.probe is not None:
+            return 1
         return len(self.sides) * (2 if self.parted else 1)
+
+    @property
+    def joins(self) -> bool:
+        """Does it keep rows of all its sides and join them, as an operator of a tree does?"""
+        return self.grouping is None and not self.base and self.probe is None
 
     def side_of(self, place: int) -> Side:
         return self.sides[place % len(self.sides)]
@@ -119,8 +141,8 @@ class Flow:
 
     @property
     def roots(self) -> tuple[Op, ...]:
-        """The operators whose results go to the sink: one, or two while two plans run."""
-        return tuple(op for op in self.ops if op.target is None)
+        """The operators whose results go to the sink: one; two while two plans run; or the last probe of each stream."""
+        return tuple(op for op in self.ops if op.target is None and not op.base)
 
 
 def compile_flow(

@@ -93,7 +93,9 @@ def cuts(flow: Flow, marks: Mapping[str, int], manifest: Manifest) -> Cuts:
     may have been another one."""
     most = bases(flow, marks, replace(manifest, holds=(), disk={}))
     return {
-        (op.id, at): tuple(
+        (op.id, at): ((),)  # a base lets go of nothing that any input may need
+        if op.base
+        else tuple(
             _cuts(op, at, alias, most)
             for other, side in enumerate(op.sides)
             if other != at
@@ -148,8 +150,19 @@ def expired(
     marks: Mapping[str, int],
     ops: frozenset[str],
 ) -> Expired:
-    """Runs that are over, but for what is to last for another plan."""
+    """Runs that are over, but for what is to last for another plan. A base's are over once no row of any other input
+    can meet them."""
     found = watermarks.expired(flow, manifest, marks)
-    if not ops:
+    kept = {op.id: op for op in flow.ops if op.base}
+    if not ops and not kept:
         return found
-    return spared(found, flow, query, bases(flow, marks, manifest), manifest, ops)
+    base = bases(flow, marks, manifest)
+    for place, runs in manifest.runs.items():
+        if query.bounds and place.operator in kept:
+            side = kept[place.operator].sides[place.input]
+            dead: dict[str, Ranges] = {
+                r.id: () for r in runs if _over(query, side.aliases, side.times, r, base)
+            }
+            if dead:
+                found[place] = dead
+    return spared(found, flow, query, base, manifest, ops)

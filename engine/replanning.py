@@ -32,7 +32,12 @@ def setup_of(setup: Setup, way: Transition) -> Setup:
 
 
 def swap(
-    ticker: Ticker, way: Transition, runs: Mapping[Place, Runs], action: str, orders: Orders
+    ticker: Ticker,
+    way: Transition,
+    runs: Mapping[Place, Runs],
+    disk: Mapping[Place, Runs],
+    action: str,
+    orders: Orders,
 ) -> None:
     """One commit: the new plan with the state of its new operators. Before it nothing has happened. `action`: the one
     that is carried out by that; none if it goes on."""
@@ -45,7 +50,7 @@ def swap(
         None,
         EVERYBODY,
         placement=placement,
-        disk={},
+        disk=disk,
         actions=(action,) if action else (),
         orders=orders,
         plan=way.replan,

@@ -19,8 +19,9 @@ from py4j.protocol import Py4JError, Py4JNetworkError
 from pyspark.errors import PySparkException
 
 from engine import connectors, draining, ingest, lock
-from engine.adapt.desk import Desk, sit
+from engine.adapt.desk import Desk
 from engine.adapt.policy import Policy
+from engine.adapt.sit import sit
 from engine.errors import CheckpointError, SpillwayError
 from engine.explain import explain, jvm_gone
 from engine.flow import compile_flow

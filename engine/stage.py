@@ -22,6 +22,7 @@ from engine.brief import Brief
 from engine.columns import concat
 from engine.errors import SpillwayError
 from engine.exchange import (
+    ADDED,
     CONTROL,
     DELTA,
     HELD,
@@ -38,6 +39,7 @@ from engine.group_step import GroupStep
 from engine.ingest import Layout
 from engine.node_step import NodeStep, Tally, staged_file
 from engine.parted_step import PartedStep
+from engine.probe_step import BaseStep, ProbeStep
 from engine.query.model import JoinQuery
 from engine.sinks import ResultWriter
 from engine.state import files, hosts
@@ -121,6 +123,7 @@ class _Work:
     def __init__(self, plan: Standing, tick: Brief, number: int, node: int) -> None:
         self.plan, self.tick, self.number, self.node = plan, tick, number, node
         self.fused: dict[tuple[int, int], list[pa.RecordBatch]] = {}
+        self.bases: dict[int, BaseStep] = {}
 
     def run(self, parts: Parts) -> Iterator[pa.RecordBatch]:
         """Results for the stages to come, and a report for each operator."""
@@ -135,7 +138,7 @@ class _Work:
         for op in plan.flow.ops:
             if op.stage != self.number:
                 continue
-            step = _kind(op)(plan, self.tick, op, self.node)
+            step = self._step(op, parts)
             deltas = {
                 n: [*parts.get((op.number, n, DELTA), []), *self.fused.get((op.number, n), [])]
                 for n in range(op.places)
@@ -143,10 +146,31 @@ class _Work:
             held = {n: parts.get((op.number, n, HELD), []) for n in range(op.places)}
             for batch, new in step.run(deltas, held):
                 yield from self._send(step, batch, new=new)
+            if isinstance(step, BaseStep):
+                yield from self._handed_on(step)
             if step.worked or aside or besides:
                 head = step.head | {"aside": aside} | besides
                 yield self._report(op.number, head, step.tally)
                 aside, besides = [], {}
+
+    def _step(self, op: Op, parts: Parts) -> NodeStep:
+        """What an operator does, by its kind."""
+        if op.probe is not None:
+            about, base = (self.plan, self.tick, op, self.node), self.bases.get(op.probe.base)
+            return ProbeStep(*about, base, parts.get((op.number, 0, ADDED), []))
+        return _kind(op)(self.plan, self.tick, op, self.node)
+
+    def _handed_on(self, base: BaseStep) -> Iterator[pa.RecordBatch]:
+        """A base's new rows, to the probes that begin with them; to others, which runs have come of them."""
+        self.bases[base.op.number] = base
+        at = {side.aliases: n for n, side in enumerate(base.op.sides)}
+        for op in self.plan.flow.ops:
+            first = op.sides[0]
+            if op.probe is not None and first.fused == base.op.number and base.deltas:
+                delta = base.deltas[at[first.aliases]]
+                if delta is not None:
+                    self.fused.setdefault((op.number, 0), []).append(delta)
+        yield from base.told()
 
     def _send(
         self, step: NodeStep, batch: pa.RecordBatch, *, new: bool
@@ -199,6 +223,8 @@ class _Work:
 def _kind(op: Op) -> type[NodeStep]:
     if op.grouping is not None:
         return GroupStep
+    if op.base:
+        return BaseStep
     return PartedStep if op.parted else NodeStep
 
 

@@ -56,6 +56,8 @@ def fronts(
         for to in source.feeds:
             out.setdefault((to.op, to.side), []).append(front)
     for op in flow.ops:
+        if op.probe is not None and op.sides[0].fused == op.probe.base:
+            out[op.number, 0] = _handed_on(flow, op, out)
         for at, side in enumerate(op.sides):
             mine = out.setdefault((op.number, at), [])
             held = [h for h in waiting if (h.operator, h.input % len(op.sides)) == (op.id, at)]
@@ -67,6 +69,14 @@ def fronts(
             if owed := _owing(op, manifest):
                 above.append(_least(owed))
     return {side: _distinct(found) for side, found in out.items()}
+
+
+def _handed_on(flow: Flow, op: Op, known: Mapping[tuple[int, int], list[Front]]) -> list[Front]:
+    """Of a probe's rows that a base in the same task hands on."""
+    assert op.probe is not None
+    base = flow.ops[op.probe.base]
+    at = next(n for n, s in enumerate(base.sides) if s.aliases == op.sides[0].aliases)
+    return list(known[base.number, at])
 
 
 def _least(found: Iterable[tuple[Sequence[str], Times]]) -> Front:

@@ -12,8 +12,8 @@ from control.migration.strategies import Estimate
 
 
 def figures(numbers: Coefficients, estimate: Estimate) -> dict[str, float]:
-    """Of moving state; the parallel track's CPU is within the ticks, which teach it themselves."""
-    if estimate.strategy != "moving":
+    """Of what side jobs make; the parallel track's CPU is within the ticks, which teach it themselves."""
+    if estimate.strategy == "parallel":
         return {}
     recomputed, sorted_rows = estimate.rows - estimate.sorted_rows, estimate.sorted_rows
     return {

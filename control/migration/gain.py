@@ -20,8 +20,9 @@ from control.cost.price import load, tick_s, work_by_node
 from control.cost.roll import Picture, Rolled, roll
 from control.migration.lengths import scaled
 from control.migration.model import Model, TreeLoad
-from control.migration.strategies import Change, Estimate, Pace, Strategy, moving, parallel
+from control.migration.strategies import Change, Estimate, Pace, Strategy, delta, moving, parallel
 from control.migration.trees import Tree
+from control.migration.words import mb, reasons
 from control.snapshot import NO_LIMIT, Doubles
 
 STRATA = (-1.53, -0.89, -0.49, -0.16, 0.16, 0.49, 0.89, 1.53)  # middles of eighths of a normal one
@@ -29,11 +30,12 @@ SLICES_DRAWN_MAX = 20_000  # draws × slices of one comparison
 DRAWS_MIN = 5
 RANGE = 64.0  # how much longer or shorter windows the crossover is looked for at
 POINTS = 25  # so many of them
-BOTH: tuple[Strategy, ...] = ("moving", "parallel")
 ESTIMATES: dict[Strategy, Callable[[Change, Pace], Estimate]] = {
     "moving": moving,
     "parallel": parallel,
+    "delta": delta,
 }
+EVERY: tuple[Strategy, ...] = tuple(ESTIMATES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +83,7 @@ class Point:
 
 @dataclass(frozen=True)
 class Advice:
-    """Both strategies for one change, the better one first (None: neither can be), and why in words.
+    """Every strategy for one change, the best one chosen (None: none can be), and why in words.
     `crossover`: at windows so many times today's they cost the same; 0 or infinite: never. `curve`: what both cost
     at windows between; empty without windows."""
 
@@ -148,15 +150,22 @@ class _Pricing:
         horizon, factor = self.outlook.horizon.seconds, exp(doubt)
         lasts = min(estimate.length_s, horizon)
         more = self._cpu(change.new, factor) - self._cpu(change.old, 1.0)
-        during = estimate.cpu_s / estimate.length_s if isfinite(estimate.cpu_s) else 0.0
-        within = strategy == "parallel"
+        within = strategy == "parallel"  # both plans: its CPU is the ticks'
+        ticks_s = min(estimate.ticks_s, horizon)
+        during = (
+            estimate.ticks_cpu_s / estimate.ticks_s
+            if isfinite(estimate.ticks_cpu_s) and ticks_s
+            else 0.0
+        )
+        during *= factor if within else 1.0
         saved = self.late(0.0, horizon - lasts) - self.late(more, horizon - lasts)
+        longer = self.late(during, ticks_s) - self.late(0.0, ticks_s)
         return _Parts(
             estimate,
-            self.rho * estimate.stall_s**2 / 2,
+            self.rho * (estimate.stall_s**2 + estimate.again_s**2) / 2,
             0.0 if within else self.cpu_price * estimate.cpu_s * factor,
-            self.late(during * factor, lasts) - self.late(0.0, lasts) if within else 0.0,
-            saved,
+            max(longer, 0.0),
+            saved + max(-longer, 0.0),
             self.late(0.0, horizon) - self.late(more, horizon),
             1 - lasts / horizon,
         )
@@ -282,11 +291,11 @@ def advise(
     new: Tree,
     pace: Pace,
     seed: int = 0,
-    able: Sequence[Strategy] = BOTH,
+    able: Sequence[Strategy] = EVERY,
 ) -> Advice:
-    """Both strategies for a change of trees, and which to take of those that the engine is able to do."""
+    """Every strategy for a change of trees, and which to take of those that the engine is able to do."""
     change = Change.of(model, old, new)
-    priced = [offer(outlook, change, name, pace, seed) for name in BOTH]
+    priced = [offer(outlook, change, name, pace, seed) for name in EVERY]
     no = "the engine does not do it yet"
     offers = tuple(
         one if one.strategy in able else replace(one, hindrance=one.hindrance or no)
@@ -296,7 +305,7 @@ def advise(
     chosen = max(possible, key=lambda one: one.gain_row_s, default=None)
     curve = curve_of(outlook, change, pace)
     factor = crossing(outlook, change, pace, curve)
-    why = _why(change, offers, chosen, factor)
+    why = reasons(change.model.span_s, offers, chosen, factor)
     return Advice(change, offers, chosen, factor, why, pace, curve)
 
 
@@ -344,46 +353,3 @@ def crossing(outlook: Outlook, change: Change, pace: Pace, curve: tuple[Point, .
 def _dearer(point: Point) -> float:
     """How much more moving state costs."""
     return point.moving_row_s - point.parallel_row_s
-
-
-def _why(change: Change, offers: tuple[Offer, ...], chosen: Offer | None, factor: float) -> str:
-    """In words, with the figures that decide."""
-    said = [_said(one) for one in offers]
-    if chosen is None:
-        return "; ".join(said) + ": neither can be done"
-    other = next(one for one in offers if one is not chosen)
-    name = {"moving": "moving state", "parallel": "the parallel track"}
-    verdict = f"{name[chosen.strategy]} is better"
-    if other.possible:
-        verdict += f" by {rows_s(chosen.gain_row_s - other.gain_row_s)}"
-    if 0 < factor < inf:
-        span = change.model.span_s
-        verdict += (
-            f"; both cost the same with windows of {factor * span:,.3g} s ({span:,.3g} s now)"
-        )
-    return f"{'; '.join(said)}; {verdict}"
-
-
-def _said(one: Offer) -> str:
-    told = one.estimate
-    if one.hindrance:
-        return f"{one.strategy}: not possible, {one.hindrance}"
-    if told.strategy == "moving":
-        what = f"{told.rows:,.0f} rows computed anew in {told.length_s:,.3g} s, no results for {told.stall_s:,.3g} s"
-    else:
-        what = f"both plans for {told.length_s:,.3g} s, no pause, {mb(told.extra_bytes)} more"
-        if told.behind_s > 0:
-            what += f", {told.behind_s:,.3g} s of it behind"
-    return f"{told.strategy}: {what}, gain {rows_s(one.gain_row_s)}"
-
-
-def mb(size: float) -> str:
-    return f"{size / 1e6:,.1f} MB"
-
-
-def rows_s(value: float) -> str:
-    """Row·s as people read them."""
-    for size, unit in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
-        if abs(value) >= size:
-            return f"{value / size:,.3g} {unit} row·s"
-    return f"{value:,.3g} row·s"

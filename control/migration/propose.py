@@ -12,13 +12,14 @@ from math import isfinite
 from typing import Any
 
 from control.cost.outlook import Outlook
-from control.migration.gain import BOTH, Advice, Offer, Point, advise, mb
+from control.migration.gain import EVERY, Advice, Offer, Point, advise
 from control.migration.model import Model, TreeLoad, load_of
 from control.migration.optimise import Shape, Weights, best, same_joins, shape_of, weights_from
 from control.migration.pictured import trees
 from control.migration.statistics import Statistics
 from control.migration.strategies import Pace, Strategy
 from control.migration.trees import Tree, check, one_key, show
+from control.migration.words import mb
 
 
 @dataclass(frozen=True)
@@ -49,7 +50,7 @@ def price(
     tree: Tree,
     pace: Pace,
     seed: int = 0,
-    able: Sequence[Strategy] = BOTH,
+    able: Sequence[Strategy] = EVERY,
 ) -> Proposal:
     """Any equivalent tree. PlanError where it is none."""
     check(tree, model.classes, len(model.rates))
@@ -67,7 +68,7 @@ def proposals(
     running: Tree,
     pace: Pace,
     seed: int = 0,
-    able: Sequence[Strategy] = BOTH,
+    able: Sequence[Strategy] = EVERY,
 ) -> list[Proposal]:
     """Best gain first; empty where nothing is better by rows or by state, or where nothing is known yet."""
     now = load_of(model, running)
@@ -175,7 +176,7 @@ def _offer(one: Offer) -> dict[str, Any]:
         "chance": one.sure.chance,
         "pays": one.pays,
         "duration_s": estimate.length_s if finite else None,
-        "pause_s": estimate.stall_s,
+        "pause_s": estimate.pause_s,
         "rows": estimate.rows,
         "cpu_s": estimate.cpu_s if finite else None,
         "bytes": int(estimate.extra_bytes),

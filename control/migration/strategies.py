@@ -3,20 +3,34 @@
 *Moving state*: what matches is named by the new plan; the rest is computed anew beside the ticks, by a few passes, each
 over what came during the one before; what came during the last is done while ticks wait, with the swap. *Parallel
 track*: the new plan starts empty and both run until no result can have an old part: the longest reach of a window
-after the start, not twice that (docs/papers/zhu2004-costs.md).
+after the start, not twice that (docs/papers/zhu2004-costs.md). *Delta*: the inputs' rows are sorted by the keys that are
+missing, then the plan without intermediate state runs (delta.py) while all that the new tree joins is computed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import isfinite
 from typing import Literal
 
+from control.migration import delta as without
 from control.migration.model import Model, TreeLoad, load_of
-from control.migration.trees import Mask, Matched, Tree, below, joins, key, match, members
+from control.migration.trees import (
+    Mask,
+    Matched,
+    Tree,
+    below,
+    joins,
+    key,
+    match,
+    matched,
+    members,
+    single,
+    states,
+)
 
-Strategy = Literal["moving", "parallel"]
+Strategy = Literal["moving", "parallel", "delta"]
 SMALL_BYTES = 4e6  # so much is done for all nodes together
 
 
@@ -40,8 +54,9 @@ class Pace:
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """What one strategy takes. `rows`: read or made anew; `cpu_s` beside the ticks (moving) or within them
-    (parallel); `extra_bytes`: most memory on top of what there is; `hindrance`: why it cannot be, or empty."""
+    """What one strategy takes. `rows`: read or made anew; `cpu_s` beside the ticks (moving, delta) or within them
+    (parallel); `extra_bytes`: most memory on top of what there is; `hindrance`: why it cannot be, or empty.
+    `again_s`: a second stall. For `ticks_s` of the length ticks take `ticks_cpu_s` more than the old plan's, or less."""
 
     strategy: Strategy
     length_s: float
@@ -52,6 +67,14 @@ class Estimate:
     behind_s: float = 0.0  # how far results fall behind in ticks that have both plans to do
     hindrance: str = ""
     sorted_rows: float = 0.0  # of `rows`: only put under another key
+    again_s: float = 0.0
+    ticks_s: float = 0.0
+    ticks_cpu_s: float = 0.0
+
+    @property
+    def pause_s(self) -> float:
+        """Of all stalls."""
+        return self.stall_s + self.again_s
 
 
 @dataclass(frozen=True)
@@ -72,20 +95,58 @@ class Change:
 def moving(change: Change, pace: Pace) -> Estimate:
     """Recompute beside the ticks, catch up, swap."""
     work, rows, sorted_rows = _recompute(change, pace)
-    fresh = _arriving(change, pace)
+    turns = pace.nodes if _read_bytes(change) > SMALL_BYTES else 1
+    length, cpu, stall = _beside(work, _arriving(change, pace), _jobs(change), turns, pace)
+    made = anew_bytes(change)
+    return Estimate("moving", length, stall, rows, cpu, made, sorted_rows=sorted_rows)
+
+
+def delta(change: Change, pace: Pace) -> Estimate:
+    """Sort what is missing, swap, recompute all that the new tree joins, swap."""
+    model = change.model
+    had = states(change.old.tree, model.classes)
+    have = [state for state in had if single(state.inputs)]
+    plan = without.load_of(model, without.orders_of(model, have))
+    missing = [base for base in plan.bases if base not in have]
+    sizes = [model.state_bytes(one.inputs, model.everything ^ one.inputs) for one in missing]
+    resorted = sum(model.state_rows(one.inputs, model.everything ^ one.inputs) for one in missing)
+    fresh = pace.sort_s * sum(model.rate(one.inputs) for one in missing)
+    turns = pace.nodes if sum(sizes) > SMALL_BYTES else 1
+    first_s, first_cpu, first_stall = _beside(
+        pace.sort_s * resorted, fresh, bool(missing), turns, pace
+    )
+    wants = states(change.new.tree, model.classes)
+    then = replace(change, matched=matched(plan.bases, wants))
+    second = moving(then, pace)
+    more = plan.cpu(pace.join_s, pace.insert_s) - change.old.cpu(pace.join_s, pace.insert_s)
+    extra = max(sum(sizes), plan.state_bytes + second.extra_bytes - change.old.state_bytes, 0.0)
+    return Estimate(
+        "delta",
+        first_s + second.length_s,
+        max(first_stall, second.stall_s),
+        resorted + second.rows,
+        first_cpu + second.cpu_s,
+        extra,
+        sorted_rows=resorted + second.sorted_rows,
+        again_s=min(first_stall, second.stall_s),
+        ticks_s=second.length_s,
+        ticks_cpu_s=more * second.length_s,
+    )
+
+
+def _beside(
+    work: float, fresh: float, jobs: int, turns: int, pace: Pace
+) -> tuple[float, float, float]:
+    """Length, CPU and stall of what side jobs make, pass after pass, until the rest is made between two ticks. `work`:
+    CPU seconds of the first pass, `fresh`: for what arrives in a second, `turns`: nodes one after the other at first."""
     # Where side jobs cannot keep up with what arrives, more passes are of no use.
     passes = pace.passes if fresh < pace.side_cores else 1
     length = cpu = 0.0
-    turns = pace.nodes if _read_bytes(change) > SMALL_BYTES else 1
     for number in range(passes):
-        jobs = _jobs(change) * (turns if number == 0 else 1)
-        spent = jobs * pace.job_s + work / pace.side_cores
+        spent = jobs * (turns if number == 0 else 1) * pace.job_s + work / pace.side_cores
         length, cpu, work = length + spent, cpu + work, fresh * spent
     stall = pace.swap_s + work / pace.cores  # what came during the last pass is left for the swap
-    made = anew_bytes(change)
-    return Estimate(
-        "moving", length + stall, stall, rows, cpu + work, made, sorted_rows=sorted_rows
-    )
+    return length + stall, cpu + work, stall
 
 
 def parallel(change: Change, pace: Pace) -> Estimate:
@@ -101,7 +162,8 @@ def parallel(change: Change, pace: Pace) -> Estimate:
     cpu += change.new.cpu(pace.join_s, pace.insert_s) * (span - reach)
     both = change.old.cpu(pace.join_s, pace.insert_s) * span + cpu
     behind = max(0.0, both / pace.cores - span)
-    return Estimate("parallel", span + behind, 0.0, rows, cpu, change.new.state_bytes, behind)
+    about = span + behind, 0.0, rows, cpu, change.new.state_bytes, behind
+    return Estimate("parallel", *about, ticks_s=span + behind, ticks_cpu_s=cpu)
 
 
 def anew_bytes(change: Change) -> float:

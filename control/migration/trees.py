@@ -138,7 +138,11 @@ class Matched:
 
 def match(old: Tree, new: Tree, classes: Sequence[Mask]) -> Matched:
     """State by state, by the inputs in it and its key (the paper's schema ids, and where its rows are)."""
-    had, wants = states(old, classes), states(new, classes)
+    return matched(states(old, classes), states(new, classes))
+
+
+def matched(had: Sequence[State], wants: Sequence[State]) -> Matched:
+    """The same of two plans by what they keep."""
     rows = {state.inputs for state in had}
     missing = [state for state in wants if state not in had]
     return Matched(

@@ -6,7 +6,7 @@ commits the new plan. Rows are read in chunks of bounded size; runs are bounded 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -38,6 +38,9 @@ class Onto:
     placement: tuple[int, ...]
     tiers: Tiers
     mask: int  # of hashes
+    room: Mapping[int, int] = field(
+        default_factory=dict
+    )  # bytes of memory by node; what is more is on disk only
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,8 +101,7 @@ def _resorted(order: Resort) -> Iterator[pa.RecordBatch]:
     tiers = hosts.here(order.tiers)
     for run in order.runs:
         files.ensure(run, tiers)
-        for segment in run.memory:
-            batch = files.read(tiers.memory, segment)
+        for batch in files.lying(run, tiers):
             yield from files.slices(batch, run.groups, tiers.groups)
 
 
@@ -142,12 +144,12 @@ def _read(runs: Runs, groups: Ranges, tiers: Tiers) -> list[pa.RecordBatch]:
 
 
 def _of(run: Run, groups: Ranges, tiers: Tiers) -> list[pa.RecordBatch]:
-    """The run's rows of some groups, as they lie in memory."""
+    """The run's rows of some groups, as they lie there."""
     mine = ranges.both(run.groups, groups)
     return [
         part
-        for segment in run.memory
-        for part in files.slices(files.read(tiers.memory, segment), mine, tiers.groups)
+        for batch in files.lying(run, tiers)
+        for part in files.slices(batch, mine, tiers.groups)
     ]
 
 
@@ -182,7 +184,13 @@ class _Piles:
         owner = np.array(onto.placement)[group_of(hashes(whole), tiers.groups)]
         for node in np.unique(owner).tolist():
             mine = take_rows(whole, np.flatnonzero(owner == node))
-            fresh = Fresh(self.version, node)
-            self.made.setdefault(node, []).extend(
-                files.written(mine, tiers, fresh, Clock(onto.times))
-            )
+            fresh, fits = Fresh(self.version, node), self._fits(node, mine.nbytes)
+            made = files.written(mine, tiers, fresh, Clock(onto.times), memory=fits)
+            self.made.setdefault(node, []).extend(made)
+
+    def _fits(self, node: int, size: int) -> bool:
+        """Is there room for so much more in the node's memory?"""
+        if node not in self.onto.room:
+            return True
+        have = sum(run.bytes for run in self.made.get(node, ()))
+        return have + size <= self.onto.room[node]

@@ -12,7 +12,6 @@ import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from control import arbiter
@@ -24,11 +23,10 @@ from control.plans import Migrate, Plan, SetBudget, Spill, Step
 from control.requests import Request, plan_for
 from control.snapshot import NO_LIMIT, ClusterSnapshot, History
 from engine import replanning
-from engine.adapt import courses, kinds, migrating, parallel
+from engine.adapt import bridging, courses, kinds, migrating, parallel, room
 from engine.adapt.accounts import Accounts
 from engine.adapt.edits import Edit
 from engine.adapt.errands import Errands
-from engine.adapt.limits import limits_of, listed, victims_of
 from engine.adapt.orders import Orders, with_suspended
 from engine.adapt.picture import Rounds, snapshot, whole
 from engine.adapt.policy import Policy
@@ -38,7 +36,6 @@ from engine.adapt.running import Running, Runs
 from engine.adapt.side import SideJobs
 from engine.adapt.tasks import Merged
 from engine.brief import Settle
-from engine.errors import StateError
 from engine.flow import Flow
 from engine.outcome import Outcome
 from engine.plan.matching import Transition
@@ -89,7 +86,9 @@ class Desk:
         ticker.orders, ticker.noticed = self.orders, self._noticed
         self.accounts = Accounts(self.flow, records, ticker.manifest, self.snapshot)
         ticker.ports = (*ticker.ports, self.accounts)
+        self.again_s = -1e18  # until then nobody goes on with what an action has left behind
         parallel.go_on(self)
+        bridging.go_on(self)
 
     @property
     def running(self) -> list[Running]:
@@ -118,9 +117,9 @@ class Desk:
     def orders(self) -> Orders:
         """For a tick: also when nodes spill by themselves, and what."""
         local = self.policy.local
-        limits = limits_of(local, self.budgets)
-        close = listed(limits, self.ticker.manifest)
-        order = victims_of(local, self.snapshot(), close, self.flow) if close else {}
+        limits = room.limits_of(local, self.budgets)
+        close = room.listed(limits, self.ticker.manifest)
+        order = room.victims_of(local, self.snapshot(), close, self.flow) if close else {}
         return replace(self._asked(), limits=limits, victims=order, work=self._runs.along)
 
     def _asked(self) -> Orders:
@@ -144,8 +143,7 @@ class Desk:
     def between(self, *, idle: bool) -> None:
         """Take every action as far as it goes, then decide what is next. `idle`: no tick is about to begin."""
         now = self.now_s()
-        if self._overflows() and parallel.track_of(self) is None:  # that gives way by itself
-            raise self._too_much()
+        self._mind_budgets()
         if not self.ending:
             self.errands.take_up(self)
         self._runs.advance()
@@ -154,11 +152,23 @@ class Desk:
             self._runs.advance()
         if not self.ending:
             self.errands.advance(self)
+            bridging.go_on(self)
             self._decide(now)
         while self.policy.patient and self._runs.waits_for_job:
             self._runs.wait()
             self._runs.advance()
         self.watch(self)
+
+    def _mind_budgets(self) -> None:
+        """Where a node is over its budget and cannot spill, because spilling is off, or while a plan is changed."""
+        off = not self.policy.local.spill_percent
+        copied = room.NOTHING if off else self.copied_bytes
+        hint = room.SPILLING_OFF if off else room.QUIET
+        full = room.over_budget(self.ticker, self.budgets, hint, copied)
+        if full and off and parallel.track_of(self) is None:  # which gives way by itself
+            raise full
+        if full and self.open:
+            self._runs.pressed(full)
 
     def finish_some(self, *, cleanup: bool) -> bool:
         """At the end of the input: let what runs come to its end, then, if asked, some of what is owed come
@@ -283,9 +293,15 @@ class Desk:
     def land(self, pairs: Sequence[tuple[str, int]]) -> None:
         self._flying.difference_update(pairs)
 
-    def swap(self, way: Transition, runs: Mapping[Place, state.Runs], action: str) -> None:
+    def swap(
+        self,
+        way: Transition,
+        runs: Mapping[Place, state.Runs],
+        disk: Mapping[Place, state.Runs],
+        action: str,
+    ) -> None:
         """Commit another plan with the state that it begins with; everything here is about that one from now on."""
-        replanning.swap(self.ticker, way, runs, action, self._asked())
+        replanning.swap(self.ticker, way, runs, disk, action, self._asked())
         self._runs.side.replanned()
         self._owing = self._seen = None
         self.accounts.replanned(self.flow, action, self.ticker.manifest)
@@ -362,39 +378,6 @@ class Desk:
         self.accounts.ticked(outcome, commit, self.ticker.manifest)
         self.records.spilled(outcome.disk, commit.version, self.flow, now)
 
-    def _overflows(self) -> list[int]:
-        """Nodes over their budget, where spilling is off."""
-        if self.policy.local.spill_percent:
-            return []
-        manifest = self.ticker.manifest
-        return [n for n, most in self.budgets.items() if manifest.memory_bytes(n) > most]
-
-    def _too_much(self) -> StateError:
-        node = self._overflows()[0]
-        have, most = self.ticker.manifest.memory_bytes(node), self.budgets[node]
-        return StateError(
-            f"node {node} needs {have:,} bytes of memory, its budget is {most:,}",
-            where=self.ticker.setup.plan.name,
-            hint="Spilling is off (spill_percent = 0): raise memory_per_node, or let nodes spill.",
-        )
-
 
 def _unwatched(desk: Desk) -> None:
     """Where nobody looks on."""
-
-
-def sit(
-    ticker: Ticker,
-    policy: Policy,
-    budgets: Mapping[int, int],
-    report: Path | None,
-    asked: bool,
-) -> Desk:
-    """The desk of a run, after noting how the actions of an earlier life ended. `asked`: somebody will want to
-    know how this life's end."""
-    records = Records(Path(ticker.setup.folders.durable).with_name("actions"), report)
-    records.somebody_asks = asked
-    records.restart(ticker.carried_out, time.time(), parallel.doing(ticker))
-    if minute := policy.minute_s:
-        ticker.wall = lambda: minute * (2 + ticker.manifest.tick)
-    return Desk(ticker, policy, budgets, records, ticker.wall)

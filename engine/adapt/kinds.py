@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from control.plans import Cleanup, Migrate, Move, Spill
-from engine.adapt import courses, migrating, moving, parallel
+from engine.adapt import bridging, courses, migrating, moving, parallel
 from engine.adapt.progress import Course, Log
 
 if TYPE_CHECKING:
@@ -19,6 +19,8 @@ def course(desk: Desk, log: Log, step: Long) -> Course:
     """The course of an action."""
     if isinstance(step, Migrate) and step.strategy == "parallel":
         return parallel.run_beside(desk, log, step)
+    if isinstance(step, Migrate) and step.strategy == "delta":
+        return bridging.bridge(desk, log, step)
     if isinstance(step, Migrate):
         return migrating.migrate(desk, log, step)
     if isinstance(step, Move):

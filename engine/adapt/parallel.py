@@ -16,6 +16,7 @@ from control.arbiter import Refusal, Why
 from control.plans import Migrate
 from control.snapshot import NO_LIMIT
 from engine import lasting, tracks, watermarks
+from engine.adapt.making import way_to
 from engine.adapt.progress import LATER, Course, Log
 from engine.adapt.quiet import Quiet
 from engine.adapt.running import Cancelled, GivenUp
@@ -141,8 +142,6 @@ class _Beside:
 
     def start(self, step: Migrate) -> None:
         """The second plan, with nothing in its state. All that there is now is old."""
-        from engine.adapt.migrating import way_to
-
         self.quiet.settled()
         way, ticker = way_to(self.desk, step), self.desk.ticker
         setup = ticker.setup
@@ -196,7 +195,7 @@ class _Beside:
         found = matching.current(setup.spec, setup.query, setup.plan, replan, exact=exact)
         self.quiet.over()
         way = Transition(*found, replan, {}, ())
-        self.desk.swap(way, runs, self.log.action.id if done else "")
+        self.desk.swap(way, runs, {}, self.log.action.id if done else "")
         self.quiet = Quiet(self.desk, _joins(self.desk))
         self.quiet.keep()
 

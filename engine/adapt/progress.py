@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from control.actions import Action
 from engine.adapt import edits
@@ -48,6 +48,9 @@ class Log:
         self.about: dict[str, Any] = {}  # what its receipt says besides
         self.figures: dict[str, float] = {}
         self.kept = ""  # what stays if it ends before its last commit
+        self.onward = ""  # why it cannot be cancelled, though its last commit is still to come
+        # Nothing may be spilled for its sake: what it does when a node is over its budget.
+        self.pressed: Literal["", "gives way", "hurries"] = ""
 
     @contextmanager
     def step(self, name: str) -> Iterator[Log]:

@@ -119,9 +119,21 @@ class Runs:
             if run.action.id == name or name in ("", "last"):
                 if not run.action.cancellable:
                     return f"action {run.action.id} has been committed"
+                if run.log.onward:
+                    return run.log.onward
                 self._throw(run, Cancelled("cancelled"))
                 return ""
         return f"no action {name} is running"
+
+    def pressed(self, error: SpillwayError) -> None:
+        """A node is over its budget: whoever keeps it from spilling gives way, or gets its jobs done before the next
+        tick begins."""
+        for run in list(self.now):
+            if run.log.pressed == "gives way":
+                self._throw(run, error)
+            while run.log.pressed == "hurries" and run.future is not None and run in self.now:
+                self.side.wait(run.future)
+                self._advance(run)
 
     def give_up(self, why: str) -> None:
         for run in list(self.now):

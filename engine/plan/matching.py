@@ -13,12 +13,13 @@ from dataclasses import dataclass, replace
 
 from engine import tracks
 from engine.flow import Flow, Op, Side, compile_flow
+from engine.plan import delta
 from engine.plan.build import build_plan
 from engine.plan.placement import even, weighted
 from engine.plan.tree import Plan
 from engine.query.model import Field, JoinQuery, QuerySpec, Tree
 from engine.query.order import read_order, show
-from engine.state.replan import Named, Replan
+from engine.state.replan import Delta, Named, Replan
 
 Key = tuple[Field, ...]
 Placements = Mapping[str, tuple[int, ...]]
@@ -91,6 +92,8 @@ def current(
     if replan is None:
         return query, plan, compile_flow(plan, query, exact=exact)
     moved = replace(query, order=replan.tree)
+    if replan.delta is not None:
+        return moved, *delta.plan_of(spec, moved, replan, exact=exact)
     built = build_plan(spec, moved, replan)
     flow = compile_flow(built, moved, exact=exact, sources_like=replan.sources)
     if replan.track is None:
@@ -114,13 +117,12 @@ def transition(
     """The way to `tree`. `placements`: where the old plan's groups are now; `before`: what it is known as; `anew`:
     no join is to have anything of the old plan's."""
     moved = replace(query, order=tree)
-    joins = [op for op in old.ops if op.grouping is None]
-    following = before.following if before is not None else len(joins) + 1
+    following = _following(old, before)
     draft = _draft(spec, moved, len(placements), exact)
     named, stay, origins = [], set[str](), {}
     for op in draft.ops:
-        keeps = op.grouping is not None or not anew
-        twin = next((o for o in old.ops if keeps and _same(o, op)), None)
+        twins = (o for o in old.ops if o.grouping is not None or (o.joins and not anew))
+        twin = next((o for o in twins if _same(o, op)), None)
         if twin is not None:
             named.append(Named(twin.id, placements[twin.id]))
             stay.add(twin.id)
@@ -136,6 +138,47 @@ def transition(
     flow = compile_flow(plan, moved, exact=exact, sources_like=sources)
     dropped = tuple(op.id for op in old.ops if op.id not in stay)
     return Transition(moved, plan, flow, replan, origins, dropped)
+
+
+def to_delta(
+    spec: QuerySpec,
+    query: JoinQuery,
+    old: Flow,
+    placements: Placements,
+    wanted: Delta,
+    before: Replan | None,
+    *,
+    exact: bool = True,
+) -> Transition:
+    """The way to the plan without intermediate state. Its bases have rows of the old plan's inputs, and nothing else."""
+    names = tuple(Named(f"draft-{n}", (0,)) for n in range(len(query.inputs) ** 2 * 2))
+    draft = Replan(query.order, names, spec.nodes, 0, (), None, wanted)
+    ops = delta.plan_of(spec, query, draft, exact=exact)[1].ops
+    owners = {delta.key_of(op): _placement(spec, op, old, placements) for op in ops if op.base}
+    following, named = _following(old, before), list[Named]()
+    for op in ops:
+        if op.grouping is None:
+            name = f"{'base' if op.base else 'probe'}-{following + len(named)}"
+            named.append(Named(name, owners[delta.key_of(op)]))
+    following += len(named)
+    named += [Named(op.id, placements[op.id]) for op in old.ops if op.grouping is not None]
+    sources = tuple(source.mark for source in old.sources)
+    about = query.order, tuple(named), spec.nodes, following, sources
+    replan = Replan(*about, None, wanted)
+    plan, flow = delta.plan_of(spec, query, replan, exact=exact)
+    origins = {
+        (op.number, at): _origin(side, op.keys, owners[delta.key_of(op)], old, placements)
+        for op in flow.ops
+        if op.base
+        for at, side in enumerate(op.sides)
+    }
+    dropped = tuple(op.id for op in old.ops if op.grouping is None)
+    return Transition(query, plan, flow, replan, origins, dropped)
+
+
+def _following(old: Flow, before: Replan | None) -> int:
+    """The number of the next operator that needs a name."""
+    return before.following if before is not None else 1 + sum(op.joins for op in old.ops)
 
 
 def _draft(spec: QuerySpec, query: JoinQuery, most: int, exact: bool) -> Flow:
@@ -176,8 +219,13 @@ def _placement(spec: QuerySpec, op: Op, old: Flow, placements: Placements) -> tu
 
 def _with_key(ops: Sequence[Op], key: Key) -> Iterator[Op]:
     for op in ops:
-        if op.grouping is None and op.sides[0].columns[: op.keys] == key:
+        if _keeps(op) and op.sides[0].columns[: op.keys] == key:
             yield op
+
+
+def _keeps(op: Op) -> bool:
+    """Does it have rows of sides that another plan may have too?"""
+    return op.joins or op.base
 
 
 def _origin(
@@ -185,7 +233,7 @@ def _origin(
 ) -> Origin | None:
     for op in old.ops:
         for at, have in enumerate(op.sides):
-            if op.grouping is None and frozenset(have.aliases) == frozenset(side.aliases):
+            if _keeps(op) and frozenset(have.aliases) == frozenset(side.aliases):
                 if set(have.columns) != set(side.columns):
                     continue
                 shared = (

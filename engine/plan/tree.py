@@ -133,10 +133,13 @@ class Plan:
     nodes: int
     inputs: tuple[JoinInput, ...] = ()
     beside: Join | None = None  # the top join of another tree of the same query, while both run
+    parts: tuple[Operator, ...] = ()  # the operators, where what runs is no tree (delta.py)
 
     @property
     def operators(self) -> tuple[Operator, ...]:
         """The stateful operators, children before parents."""
+        if self.parts:
+            return self.parts
         mine = tuple(_bottom_up(self.root.child))
         if self.beside is None:
             return mine

@@ -10,7 +10,7 @@ import contextlib
 import errno
 import os
 import uuid
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
@@ -302,12 +302,23 @@ def _run(
     return Run(fresh.name()[:-6], batch.num_rows, memory, durable, times, counts)
 
 
-def written(batch: pa.RecordBatch, tiers: Tiers, fresh: Fresh, clock: Clock) -> Runs:
-    """A run of these sorted rows and no others, in both tiers; none if there are none."""
+def written(
+    batch: pa.RecordBatch, tiers: Tiers, fresh: Fresh, clock: Clock, *, memory: bool = True
+) -> Runs:
+    """A run of these sorted rows and no others, in both tiers or the durable one alone; none if there are none."""
     if not batch.num_rows:
         return ()
-    segments = write_run(batch, tiers, fresh, [tiers.memory, tiers.durable])
-    return (_run(batch, segments, segments, clock.of(batch), tiers, fresh),)
+    folders = [tiers.memory, tiers.durable] if memory else [tiers.durable]
+    segments = write_run(batch, tiers, fresh, folders)
+    mine = segments if memory else ()
+    return (_run(batch, mine, segments, clock.of(batch), tiers, fresh),)
+
+
+def lying(run: Run, tiers: Tiers) -> Iterator[pa.RecordBatch]:
+    """A run's sorted rows where they are: in memory, or, if it is there only, on disk."""
+    folder, segments = (tiers.memory, run.memory) if run.memory else (tiers.durable, run.durable)
+    for segment in segments:
+        yield read(folder, segment)
 
 
 def hold(

@@ -37,6 +37,7 @@ class Replan:
     following: int
     sources: tuple[str, ...]
     track: Track | None = None
+    delta: Delta | None = None
 
     @property
     def everyone(self) -> tuple[Named, ...]:
@@ -60,6 +61,7 @@ class Replan:
             "following": self.following,
             "sources": list(self.sources),
             "track": self.track.pack() if self.track is not None else None,
+            "delta": self.delta.pack() if self.delta is not None else None,
         }
 
     @staticmethod
@@ -69,7 +71,9 @@ class Replan:
         named = tuple(Named(name, tuple(placement)) for name, placement in raw["operators"])
         sources = tuple(raw["sources"])
         track = Track.unpack(raw["track"]) if raw.get("track") else None
-        return Replan(_tree(raw["tree"]), named, raw["nodes"], raw["following"], sources, track)
+        delta = Delta.unpack(raw["delta"]) if raw.get("delta") else None
+        about = _tree(raw["tree"]), named, raw["nodes"], raw["following"], sources
+        return Replan(*about, track, delta)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +99,28 @@ class Track:
         plan = Replan.unpack(raw["plan"])
         assert plan is not None
         return Track(plan, raw["until"], raw["rows"], raw["action"])
+
+
+@dataclass(frozen=True, slots=True)
+class Delta:
+    """No tree is run, but the plan without intermediate state (plan/delta.py), on the way to the order `to`. `orders`: of
+    each input, itself and then the others as its new rows meet theirs; `action`: whose doing it is. The operators are
+    the bases, then each input's probes, then what is above the joins."""
+
+    orders: tuple[tuple[int, ...], ...]
+    to: str
+    action: str = ""
+
+    def pack(self) -> dict[str, Any]:
+        return {
+            "orders": [list(order) for order in self.orders],
+            "to": self.to,
+            "action": self.action,
+        }
+
+    @staticmethod
+    def unpack(raw: dict[str, Any]) -> Delta:
+        return Delta(tuple(tuple(order) for order in raw["orders"]), raw["to"], raw["action"])
 
 
 def _tree(raw: Any) -> Any:

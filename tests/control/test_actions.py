@@ -33,6 +33,7 @@ STEPS: dict[str, tuple[Step, bool]] = {
     "cleanup": (Cleanup(PARTS, 0, 10), False),
     "budget": (SetBudget(0, 10), False),
     "migrate": (Migrate("((a c) b)", "moving", 10), False),
+    "migrate_delta": (Migrate("((a c) b)", "delta", 10), False),
     "migrate_parallel": (Migrate("((a c) b)", "parallel", 10), False),
 }
 EIGHT = {

@@ -12,12 +12,14 @@ from hypothesis import strategies as st
 
 from control.cost.coefficients import Coefficients, Horizon, LocalRule
 from control.cost.outlook import Outlook, look
-from control.migration.gain import advise, grown, mb, offer, rows_s
+from control.migration.gain import advise, grown, offer
 from control.migration.lengths import scaled
 from control.migration.model import Known, Model
 from control.migration.optimise import best, weights_from
 from control.migration.strategies import Change, Pace, anew_bytes, moving, parallel
 from control.migration.trees import Tree
+from control.migration.words import mb, rows_s
+from control.plans import STRATEGIES
 from control.snapshot import NO_LIMIT, Operator
 from tests.control.made import MB, cluster
 from tests.control.migration.made import all_trees, models
@@ -125,7 +127,7 @@ def test_a_better_order_gains_and_a_worse_one_loses() -> None:
     assert best(model, weights_from(there.change.old)).score < 1
 
 
-@given(models(4, 3), st.sampled_from(["moving", "parallel"]), st.floats(0, 1), st.data())
+@given(models(4, 3), st.sampled_from(STRATEGIES), st.floats(0, 1), st.data())
 @settings(deadline=None, max_examples=8)
 def test_figures_fit_together(
     model: Model, strategy: str, busy: float, data: st.DataObject

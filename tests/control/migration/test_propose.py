@@ -15,6 +15,7 @@ from control.migration.propose import pace_from, price, proposals, summary, told
 from control.migration.statistics import QueryShape, Statistics
 from control.migration.strategies import Pace
 from control.migration.trees import Tree, mask_of
+from control.plans import STRATEGIES
 from control.simulate.tracks import poisson
 from tests.control.migration.feed import JOIN_S, ticks
 from tests.control.migration.made import all_trees, models
@@ -63,7 +64,7 @@ def test_whatever_is_proposed_can_be_told(model: Model, data: st.DataObject) -> 
     for one in proposals(outlook(model, running), model, running, PACE):
         entry = told(one)
         assert json.loads(json.dumps(entry, allow_nan=False)) == entry
-        assert entry["do"] == "migrate" and entry["strategy"] in ("moving", "parallel")
+        assert entry["do"] == "migrate" and entry["strategy"] in STRATEGIES
         assert entry["gain_row_s"] == entry["strategies"][entry["strategy"]]["gain_row_s"]
         assert (entry["verdict"] == "loses against doing nothing") == (entry["gain_row_s"] <= 0)
         assert entry["pays"] == entry["verdict"].startswith("gains in")
@@ -104,4 +105,4 @@ def test_what_the_engine_cannot_do_is_not_advised() -> None:
     assert "does not do it yet" in told(only)["text"] and only.gain_row_s <= both.chosen.gain_row_s
     none = price(outlook(model, OLD), model, OLD, NEW, PACE, able=[])
     assert none.advice.chosen is None and told(none)["verdict"] == "cannot be done"
-    assert "neither can be done" in none.advice.why
+    assert "none can be done" in none.advice.why

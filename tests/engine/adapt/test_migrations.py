@@ -21,7 +21,7 @@ from control.actions import State
 from control.arbiter import Refusal, Why
 from control.policies.none import Nothing
 from control.requests import Request
-from engine.adapt import migrating as migrations
+from engine.adapt import making
 from engine.adapt.desk import Desk
 from engine.adapt.policy import Policy
 from engine.adapt.records import Records
@@ -56,9 +56,7 @@ migrating = st.builds(
     crashes=st.sampled_from([0.0, 0.15]),
     also=st.booleans(),
 )
-little = st.sampled_from(
-    [0, migrations.LAST_BYTES]
-)  # what is left to the round that a tick waits for
+little = st.sampled_from([0, making.LAST_BYTES])  # what is left to the round that a tick waits for
 
 
 @given(queries(most=5), lives, migrating, little)
@@ -69,7 +67,7 @@ def test_whatever_the_plan_becomes_results_are_the_batch_join(
     thrower.query = query
     order = query.random_order(np.random.default_rng(life.seed))
     life = replace(life, ticks=life.ticks + 3)
-    with scratch() as root, patch.object(migrations, "LAST_BYTES", last_bytes):
+    with scratch() as root, patch.object(making, "LAST_BYTES", last_bytes):
         local, told = live(root, query, life, order, meddler=thrower)
         check(local, told, query)
         if not (thrower.also or thrower.budget or life.holds):

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from control.policies.local_spill import LocalSpill
 from control.requests import Request
-from engine.adapt import parallel
+from engine.adapt import bridging, parallel
 from engine.adapt.desk import Desk
 from engine.adapt.policy import Policy
 from engine.adapt.records import Records
@@ -76,7 +76,11 @@ class Dice:
             budgets = dict.fromkeys(range(local.nodes), self.budget) if self.budget else {}
             policy = Policy(kind=LocalSpill(spill_percent=40.0), interval_s=1e9, hold=self.hold)
             records = Records(folder)
-            records.restart(local.ticker.carried_out, 0.0, parallel.doing(local.ticker))
+            records.restart(
+                local.ticker.carried_out,
+                0.0,
+                parallel.doing(local.ticker) or bridging.doing(local.ticker),
+            )
             self.desk = Desk(local.ticker, policy, budgets, records, local.clock, LocalSide)
             self.desk.jobs_apart = bool(self.rng.random() < 0.5)
         return self.desk
