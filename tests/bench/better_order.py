@@ -30,6 +30,7 @@ TITLES = {
     KEPT: "the bad order kept",
     "moving": "migrated, moving state",
     "parallel": "migrated, parallel track",
+    "delta": "migrated, delta",
     BEGUN: "the good order from the start",
 }
 FEWER_LEAST, FASTER_LEAST = 5.0, 2.0
