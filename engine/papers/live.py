@@ -42,11 +42,12 @@ class LiveLine:
 
 @dataclass
 class LiveRun:
-    """What a line gave. `before`: how things stood when the migration was asked for."""
+    """What a line gave. `commits`: by version, when; `before`: how things stood when the migration was asked for."""
 
     line: LiveLine
     chain: Chain
     ticks: list[Tick] = field(default_factory=list)
+    commits: dict[int, float] = field(default_factory=dict)
     begun_s: float = 0.0
     actions: list[dict[str, Any]] = field(default_factory=list)
     refusals: list[dict[str, Any]] = field(default_factory=list)
@@ -147,7 +148,7 @@ class _Life:
             self.player.enough()
         assert self.query.desk is not None
         records = self.query.desk.records
-        self.found.ticks = self.ticks.all
+        self.found.ticks, self.found.commits = self.ticks.all, self.ticks.commits
         self.found.actions = records.as_json()["actions"]
         self.found.refusals = records.refusals
 

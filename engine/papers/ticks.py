@@ -36,15 +36,17 @@ class Tick:
 
 
 class Ticks:
-    """A run's, as its reports come. `heard` is told of each."""
+    """A run's, as its reports come. `heard` is told of each; `commits`: when each version was committed, of whatever."""
 
     def __init__(self, query: QueryRun) -> None:
         self.query = query
         self.all: list[Tick] = []
+        self.commits: dict[int, float] = {}
         self.heard: Callable[[Tick], None] = _unheard
         query.ports = (*query.ports, self)
 
     def publish(self, report: TickReport) -> None:
+        self.commits[report.version] = report.time_s
         if report.tick is None:
             return
         desk = self.query.desk
