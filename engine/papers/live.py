@@ -55,6 +55,11 @@ class LiveRun:
     asked_s: float = 0.0
 
     @property
+    def done(self) -> bool:
+        """Was a migration done?"""
+        return any(action["state"] == "done" for action in self.actions)
+
+    @property
     def action(self) -> dict[str, Any]:
         """The migration, done. RuntimeError says what became of it otherwise."""
         done = [action for action in self.actions if action["state"] == "done"]

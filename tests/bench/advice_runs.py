@@ -22,26 +22,36 @@ from control.predict import preview
 from control.snapshot import ClusterSnapshot
 from engine.papers.live import LiveLine, LiveRun
 from engine.papers.paced import Chain
+from engine.papers.probe import partners_for
 from tests.bench.data import connect
 from tests.bench.exact import Difference, difference
 
 BAD, GOOD = "(((a b) c) d)", "(((c d) b) a)"
+OTHERS = (0.25, 0.05)  # partners on the other hops
+RATE = 4000.0
 WARM_S = 6.0  # by the clock, until statistics know the query
-SETTLES_S = 12.0  # of the horizon, besides the window
+SETTLES_S = 13.0  # of the horizon, besides the window
 BEGUN = "begun"  # with the new plan from the start
 
 
 @dataclass(frozen=True)
 class Setting:
-    """`rate`: rows a second of each stream; `partners`: of a row within one window, hop by hop."""
+    """`load`: the share of all cores that the old plan's rows in between take; `partners`: of a row within one window,
+    hop by hop, so that they do; `rate`: rows a second of each stream."""
 
     window_s: float
-    rate: float
+    load: float
     partners: tuple[float, float, float]
+    rate: float = RATE
+
+    @staticmethod
+    def of(window_s: float, load: float, row_s: float) -> Setting:
+        """`row_s`: CPU seconds of a row in between on this machine."""
+        return Setting(window_s, load, (partners_for(load, row_s, RATE, OTHERS), *OTHERS))
 
     @property
     def name(self) -> str:
-        return f"W {self.window_s:g} s, {self.rate:g} rows/s, {self.partners[0]:g} partners"
+        return f"W {self.window_s:g} s, load {self.load:g}"
 
     @property
     def horizon_s(self) -> float:
@@ -144,6 +154,52 @@ def row_of(run: LiveRun, predicted: Mapping[str, Any]) -> ActionRow:
     )
 
 
-def spread_of(values: Sequence[float]) -> str:
-    """The least and the most."""
-    return f"{min(values):,.0f}–{max(values):,.0f}"
+@dataclass
+class Ran:
+    """One run and what became of it. `number`: of the round; below 0 it only taught."""
+
+    setting: Setting
+    way: str
+    number: int
+    seen: Seen
+    ticks_s: Sequence[float]
+    told: Told | None = None
+    action: Mapping[str, Any] | None = None
+
+    @property
+    def length_s(self) -> float:
+        assert self.action is not None
+        return float(self.action["actual"]["seconds"])
+
+    @property
+    def pause_s(self) -> float:
+        assert self.action is not None
+        return float(self.action["actual"]["pause_s"])
+
+    @property
+    def ratio(self) -> float:
+        """Length predicted against measured."""
+        assert self.told is not None
+        return self.told.length_s / self.length_s
+
+    def __str__(self) -> str:
+        late = self.seen.late_row_s / max(1, self.seen.rows)
+        text = f"{self.setting.name}: {self.way:<8} {late:5.2f} s late on average"
+        if self.told is not None:
+            text += f", {self.length_s:5.2f} s for {self.told.length_s:5.2f} s, advised {self.told.recommended}"
+        return text if self.seen.check.exact else f"{text}, {self.seen.check}"
+
+    def as_json(self) -> dict[str, Any]:
+        about = {"setting": self.setting.name, "way": self.way, "round": self.number}
+        late = {"late_row_s": self.seen.late_row_s, "rows": self.seen.rows}
+        out = {**about, **late, "exact": self.seen.check.exact, "tick_seconds": list(self.ticks_s)}
+        if self.told is not None and self.action is not None:
+            out["predicted"] = {
+                "seconds": self.told.length_s,
+                "recommended": self.told.recommended,
+                "gains_row_s": dict(self.told.gains_row_s),
+                "lengths_s": dict(self.told.lengths_s),
+                "figures": self.told.predicted["figures"],
+            }
+            out["actual"], out["records"] = self.action["actual"], self.action["records"]
+        return out
