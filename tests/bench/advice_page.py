@@ -62,12 +62,6 @@ class At:
         best = self.cost[self.best]
         return (self.cost[self.advised] - best) / best if best > 0 else 0.0
 
-    @property
-    def predicted_best(self) -> dict[str, float]:
-        """By strategy, its predicted gain, over all runs here."""
-        gains = [ran.told.gains_row_s for ran in self.runs if ran.told is not None]
-        return {way: median(one[way] for one in gains) for way in self.strategies}
-
 
 def settings(runs: Sequence[Ran]) -> list[At]:
     """All runs that count, setting by setting."""

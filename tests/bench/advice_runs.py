@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -168,13 +169,12 @@ class Ran:
 
     @property
     def length_s(self) -> float:
-        assert self.action is not None
-        return float(self.action["actual"]["seconds"])
+        """Infinite where the input was over before the migration was."""
+        return float(self.action["actual"]["seconds"]) if self.action is not None else inf
 
     @property
     def pause_s(self) -> float:
-        assert self.action is not None
-        return float(self.action["actual"]["pause_s"])
+        return float(self.action["actual"]["pause_s"]) if self.action is not None else 0.0
 
     @property
     def ratio(self) -> float:
