@@ -285,7 +285,8 @@ def why_text(told: Told) -> list[Component]:
     rest += [f"{NAMES[name].capitalize()} {_gain(other)}." for name, other in others]
     factor, window = told.get("crossover"), told.get("window_s")
     if factor and window and others:
-        rest.append(f"Both cost the same at windows of {duration(factor * window)}.")
+        pair = f"{NAMES['moving'].capitalize()} and {NAMES['parallel']}"
+        rest.append(f"{pair} cost the same at windows of {duration(factor * window)}.")
     return [s(first, c="b"), s(" ".join(rest))]
 
 

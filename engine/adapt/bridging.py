@@ -28,6 +28,9 @@ if TYPE_CHECKING:
     from engine.tick import Ticker
 
 ONWARD = "the states of the order from before are gone: let it end, then undo it"
+SORTED = (
+    0.25  # of the progress that is shown: what is sorted first is less than what is computed then
+)
 AGAIN_S = 30.0  # after something went wrong
 
 
@@ -95,7 +98,7 @@ def bridge(desk: Desk, log: Log, step: Migrate) -> Course:
         yield from _to_bases(desk, log, step)
     log.kept, log.onward = "the plan without intermediate state runs on", ONWARD
     log.reach("Recompute")
-    one = Making(desk, log, way_to(desk, step), spills=True)
+    one = Making(desk, log, way_to(desk, step), spills=True, share=SORTED)
     one.quiet.keep()
     try:
         with log.step("Recompute"):
@@ -115,7 +118,7 @@ def bridge(desk: Desk, log: Log, step: Migrate) -> Course:
 
 def _to_bases(desk: Desk, log: Log, step: Migrate) -> Course:
     """The inputs' rows sorted by every key by which they are met, and the plan that needs no others."""
-    one = Making(desk, log, way(desk, step, log.action.id))
+    one = Making(desk, log, way(desk, step, log.action.id), until=SORTED)
     try:
         with log.step("CleanAccumulated"):
             log.kept = "what was owed is out, the plan is as it was"

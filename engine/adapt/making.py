@@ -77,6 +77,8 @@ class Making:
     bytes: dict[int, int] = field(default_factory=dict)  # made, by node
     rows: int = 0
     spills: bool = False  # what finds no room in memory goes straight to disk
+    share: float = 0.0  # of the action that is done by now, and when all of this is
+    until: float = 1.0
 
     def __post_init__(self) -> None:
         self.old = self.desk.flow
@@ -160,11 +162,16 @@ class Making:
         fresh = {side: self._fresh(side, origin) for side, origin in self._reads()}
         everybody = range(self.desk.nodes)
         turns = [everybody] if together else [range(n, n + 1) for n in everybody]
-        for nodes in turns:
-            yield from self._do({node: self._sorts(node, fresh) for node in nodes}, at_once)
-        for op in self.way.computed:
-            for nodes in turns:
-                yield from self._do({node: self._joins(op, node, fresh) for node in nodes}, at_once)
+        jobs = [(op, nodes) for op in (None, *self.way.computed) for nodes in turns]
+        begun, most = self.share, 0.8 * (self.until - self.share)
+        for number, (op, nodes) in enumerate(jobs, start=1):
+            orders = {
+                node: self._joins(op, node, fresh) if op else self._sorts(node, fresh)
+                for node in nodes
+            }
+            yield from self._do(orders, at_once)
+            self.share = begun + most * number / len(jobs)
+            self.desk.progress(self.log.action, self.share)
 
     def catch_up(self) -> Course:
         """Rounds for what has come since the one before, as long as each leaves much less than that."""

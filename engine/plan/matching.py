@@ -231,13 +231,18 @@ def _keeps(op: Op) -> bool:
 def _origin(
     side: Side, keys: int, owner: tuple[int, ...], old: Flow, placements: Placements
 ) -> Origin | None:
+    """Where a side's rows are; of several places one where they are as they are wanted."""
+    found = list(_origins(side, keys, owner, old, placements))
+    return next((one for one in found if one.shared), found[0] if found else None)
+
+
+def _origins(
+    side: Side, keys: int, owner: tuple[int, ...], old: Flow, placements: Placements
+) -> Iterator[Origin]:
     for op in old.ops:
         for at, have in enumerate(op.sides):
-            if _keeps(op) and frozenset(have.aliases) == frozenset(side.aliases):
-                if set(have.columns) != set(side.columns):
-                    continue
-                shared = (
-                    _schema(have, op.keys) == _schema(side, keys) and placements[op.id] == owner
-                )
-                return Origin(op.id, at, shared)
-    return None
+            if not _keeps(op) or frozenset(have.aliases) != frozenset(side.aliases):
+                continue
+            if set(have.columns) == set(side.columns):
+                same = _schema(have, op.keys) == _schema(side, keys)
+                yield Origin(op.id, at, same and placements[op.id] == owner)

@@ -46,8 +46,14 @@ def chain(root: Path, ticks: int = 16, rows: int = 60, extra: str = "") -> Case:
     return case
 
 
-@pytest.mark.parametrize("first", [None, "(((d c) b) a)"], ids=["default", "right to left"])
-def test_a_chain_of_migrations(spark: SparkSession, tmp_path: Path, first: str | None) -> None:
+@pytest.mark.parametrize(
+    ("first", "strategy"),
+    [(None, "moving"), ("(((d c) b) a)", "moving"), (None, "delta")],
+    ids=["default", "right to left", "delta"],
+)
+def test_a_chain_of_migrations(
+    spark: SparkSession, tmp_path: Path, first: str | None, strategy: str
+) -> None:
     """With the checkpoint read again in between: the query file keeps its order, the plan its own."""
     extra = f'join_order = "{first}"' if first else ""
     case, kept = chain(tmp_path, extra=extra), Kept()
@@ -55,11 +61,15 @@ def test_a_chain_of_migrations(spark: SparkSession, tmp_path: Path, first: str |
     case.run(
         kept,
         adaptation=script(
-            *((1 + 5 * n, "migrate", {"order": order}) for n, order in enumerate(orders))
+            *(
+                (1 + 5 * n, "migrate", {"order": order, "strategy": strategy})
+                for n, order in enumerate(orders)
+            )
         ),
     )
     assert case.check() > 1000
-    assert states(case) == [("migrate", "done")] * 3, case.adapted()
+    course = "migrate" if strategy == "moving" else f"migrate_{strategy}"
+    assert states(case) == [(course, "done")] * 3, case.adapted()
     rng = np.random.default_rng(8)
     for name in "abcd":
         more = {"k": rng.integers(0, 40, 60), "j": rng.integers(0, 40, 60), "v": np.arange(60)}

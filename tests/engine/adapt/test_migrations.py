@@ -138,8 +138,10 @@ def fed(root: Path, order: str, query: Query = STAR, ticks: int = 4) -> tuple[Lo
     return local, desk_of(local)
 
 
-def desk_of(local: Local) -> Desk:
+def desk_of(local: Local, doing: str = "") -> Desk:
+    """`doing`: the action of an earlier life that goes on."""
     records = Records(local.root / "cp" / "actions")
+    records.restart(local.ticker.carried_out, 0.0, doing)
     made = Desk(
         local.ticker, Policy(Nothing(), interval_s=1e9), {}, records, local.clock, LocalSide
     )
@@ -270,8 +272,9 @@ WINDOWED = (
 )
 
 
+@pytest.mark.parametrize("strategy", ["moving", "delta"])
 @pytest.mark.parametrize("order", ["((a c) b)", "(a (b c))"])
-def test_window_functions_over_a_join_stay_as_they_are(order: str) -> None:
+def test_window_functions_over_a_join_stay_as_they_are(order: str, strategy: str) -> None:
     """Their state is that of the whole join, whatever its order: only the joins below are others."""
     found: dict[str | None, list[tuple[int, ...]]] = {}
     for asked in (None, order):
@@ -284,7 +287,7 @@ def test_window_functions_over_a_join_stay_as_they_are(order: str) -> None:
             desk = desk_of(local)
             for tick in range(16):
                 if tick == 3 and asked is not None:
-                    desk.ask(Request("migrate", 0, order=asked), "test")
+                    desk.ask(Request("migrate", 0, order=asked, strategy=strategy), "test")
                 desk.between(idle=False)
                 local.tick({name: timed(tick, at) for at, name in enumerate("abc")})
             if asked is not None:
