@@ -81,7 +81,7 @@ class LiveRun:
     @property
     def whole(self) -> bool:
         """Has all input gone through?"""
-        return sum(tick.rows_in for tick in self.ticks) == self.chain.due_rows(self.chain.live_s)
+        return sum(tick.rows_in for tick in self.ticks) == self.chain.due_rows(self.chain.end_s)
 
     def waiting(self, tick: Tick) -> int:
         """Rows that were due when a tick was committed, and in no tick yet."""
@@ -176,7 +176,7 @@ class _Life:
         chain, after_s = self.found.chain, self.found.line.after_s
         if desk.running or not self._asked:
             return False
-        if self._taken == chain.due_rows(chain.live_s):
+        if self._taken == chain.due_rows(chain.end_s):
             return True
         self._ended_s = self._ended_s or self.player.now_s()
         return after_s is not None and self.player.now_s() >= self._ended_s + after_s

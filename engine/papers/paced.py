@@ -67,12 +67,17 @@ class Chain:
 
     def due_rows(self, live_s: float) -> int:
         """Of all streams, after so many seconds by the clock."""
-        until = self.head_s + min(live_s, self.pieces * self.piece_s)
+        until = self.head_s + min(live_s, self.end_s)
         return sum(self.rows(stream, until) for stream in range(len(self.rates)))
 
     @property
     def pieces(self) -> int:
         return round(self.live_s / self.piece_s)
+
+    @property
+    def end_s(self) -> float:
+        """By the clock, when the last piece is due."""
+        return self.pieces * self.piece_s
 
     @property
     def key(self) -> str:
@@ -92,7 +97,7 @@ class Chain:
         return folder
 
     def _write(self, stream: int, folder: Path) -> None:
-        total = self.rows(stream, self.head_s + self.pieces * self.piece_s)
+        total = self.rows(stream, self.head_s + self.end_s)
         rng = np.random.default_rng([self.seed, stream])
         columns = {
             f"k{hop}": pa.array(rng.integers(0, self.keys[hop], total)) for hop in self.hops(stream)

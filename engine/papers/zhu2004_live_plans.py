@@ -271,7 +271,7 @@ def _fig15(run: Runner) -> Drawn:
 def _fig16(run: Runner) -> Drawn:
     ran = lines(run, high(run))
     found = {name: rate(one) for name, one in ran.items()}
-    whole = {name: total(one, one.chain.live_s) for name, one in ran.items()}
+    whole = {name: total(one, one.chain.end_s) for name, one in ran.items()}
     early = {name: mean(part(values, 10, 14)) for name, values in found.items()}
     quiet = {name: silence_s(one) for name, one in ran.items()}
     return _drawn(
