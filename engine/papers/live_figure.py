@@ -35,9 +35,7 @@ class Runner:
         if at not in self._done:
             self._done[at] = found = run_live(self.spark, chain, line, self.under)
             last = found.ticks[-1].end_s - found.begun_s
-            said = ", ".join(
-                f"{a['state']} in {a['actual']['seconds']:.2f} s" for a in found.actions
-            )
+            said = ", ".join(f"{a['state']} in {a['seconds']:.2f} s" for a in found.actions)
             self.say(
                 f"  {line.name}: {len(found.ticks)} ticks in {last:.1f} s; {said or 'no migration'}"
             )

@@ -37,6 +37,7 @@ class Chain:
     head_s: float  # there from the beginning
     live_s: float  # by the clock
     piece_s: float = 0.25
+    pieces_a_tick: int = 8  # at most, of each stream: what is more waits
     seed: int = 1
 
     @property
@@ -131,6 +132,7 @@ class Chain:
                 f'[streams.{name}]\nformat = "parquet"',
                 f'path = "{os.path.relpath(live / name, place)}"',
                 f'schema = "{self.schema(stream)}"\ntime = "ts"',
+                f'options = {{ maxFilesPerTrigger = "{self.pieces_a_tick}" }}',
             ]
         path = place / "query.toml"
         path.write_text("\n".join([*lines, '[sink]\nformat = "parquet"\npath = "out"', ""]))

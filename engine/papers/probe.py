@@ -1,33 +1,33 @@
-"""What a row in between costs on this machine, so that experiments can be *low* or *high* on any."""
+"""What a row in between takes on this machine as it is now, so that experiments can be *low* or *high* on any."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Sequence
 
+import numpy as np
+
 from engine.papers.live import LiveLine, LiveRun
 from engine.papers.live_figure import Runner
 from engine.papers.paced import Chain
 
 ORDER = "(((a b) c) d)"
-RATE, WINDOW_S = 2000.0, 2.0
-PROBE = Chain((RATE,) * 4, (100, 16_000, 400_000), WINDOW_S, WINDOW_S, 5.0)
+# Windows fill while it runs, so that ticks have few rows in between at first and many in the end.
+PROBE = Chain((2000.0,) * 4, (20, 16_000, 400_000), 3.0, 0.5, 6.0)
 
 
-def cores() -> int:
-    """That ticks may use."""
-    return os.cpu_count() or 1
-
-
-def row_cpu_s(run: Runner) -> float:
-    """CPU seconds of tasks for each row that one join makes for another, all that becomes of it included."""
-    found = run(PROBE, LiveLine("what a row in between costs", ORDER))
-    return cost_of(found)
+def row_s(run: Runner) -> float:
+    """How much longer a tick takes for each row that one join makes for another, all that becomes of it included."""
+    return cost_of(run(PROBE, LiveLine("what a row in between takes", ORDER)))
 
 
 def cost_of(found: LiveRun) -> float:
-    some = found.live[1:]
-    return sum(tick.cpu_s for tick in some) / sum(tick.between_rows for tick in some)
+    """The slope of ticks' time over their rows in between; not less than their tasks' CPU on all cores."""
+    some = found.live
+    rows = np.array([tick.between_rows for tick in some], dtype=np.float64)
+    slope = np.polyfit(rows, [tick.seconds for tick in some], 1)[0]
+    least = sum(tick.cpu_s for tick in some) / float(rows.sum()) / (os.cpu_count() or 1)
+    return max(float(slope), least)
 
 
 def between_per_s(rate: float, partners: Sequence[float]) -> float:
@@ -38,6 +38,5 @@ def between_per_s(rate: float, partners: Sequence[float]) -> float:
 
 
 def partners_for(load: float, row_s: float, rate: float, others: tuple[float, float]) -> float:
-    """Partners on the first hop, so that rows in between take such a share of all cores."""
-    wanted = load * cores() / row_s
-    return wanted / between_per_s(rate, (1.0, *others))
+    """Partners on the first hop, so that rows in between take such a share of the time that there is."""
+    return load / row_s / between_per_s(rate, (1.0, *others))

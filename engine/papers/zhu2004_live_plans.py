@@ -43,7 +43,7 @@ class Setting:
 
 
 LOW = Setting(1000.0, (5000, 25_000, 25_000), 5.0)
-OVERLOAD = 1.5  # the high configuration needs so many times the cores that there are
+OVERLOAD = 1.5  # the high configuration needs so many times the time that there is
 HIGH_RATE, HIGH_WINDOW_S, HIGH_OTHERS = 5000.0, 5.0, (0.5, 0.025)
 
 
@@ -53,7 +53,7 @@ def low(run: Runner) -> Setting:
 
 def high(run: Runner) -> Setting:
     """As high for this machine as the paper's was for its own."""
-    partners = probe.partners_for(OVERLOAD, probe.row_cpu_s(run), HIGH_RATE, HIGH_OTHERS)
+    partners = probe.partners_for(OVERLOAD, probe.row_s(run), HIGH_RATE, HIGH_OTHERS)
     near = HIGH_RATE * HIGH_WINDOW_S
     first, second, third = (round(near / n) for n in (partners, *HIGH_OTHERS))
     return Setting(HIGH_RATE, (first, second, third), HIGH_WINDOW_S)
@@ -306,8 +306,8 @@ _GOES_ON = (
     "tick until the window has passed, counted in event time, which passes slowly where ticks are behind."
 )
 _HIGH = (
-    "5000 rows a second, W 5 s, and so many partners of a row of B in A that the old plan's rows in between need one and a half times the "
-    "cores that there are, by what one was measured to cost just before"
+    "5000 rows a second, W 5 s, and so many partners of a row of B in A that the old plan needs one and a half times the time that there is, "
+    "by what a row in between was measured to take just before"
 )
 _SCALE = "each hop's reduction so that a row has about as many partners as in the paper's set"
 FIGURES: Sequence[LiveFigure] = (

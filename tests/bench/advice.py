@@ -12,6 +12,7 @@ one at each setting. A cost is in row·s, see advice_runs.py.
 from __future__ import annotations
 
 import argparse
+import os
 import shutil
 import sys
 import time
@@ -25,7 +26,7 @@ from control.learn import lesson
 from control.plans import STRATEGIES
 from engine.papers.live import NODES, run_live
 from engine.papers.live_figure import Runner
-from engine.papers.probe import cores, row_cpu_s
+from engine.papers.probe import row_s
 from tests.bench.advice_page import write
 from tests.bench.advice_runs import BEGUN, Ran, Seen, Setting, reference_of, row_of, seen, told
 from tests.bench.data import BENCH_DIR, ROOT
@@ -44,7 +45,9 @@ class Bench:
     under: Path
     say: Say
     strategies: Sequence[str] = STRATEGIES
-    base: Coefficients = field(default_factory=lambda: Coefficients(cores=float(cores())))
+    base: Coefficients = field(
+        default_factory=lambda: Coefficients(cores=float(os.cpu_count() or 1))
+    )
     runs: list[Ran] = field(default_factory=list)
     begun_s: float = field(default_factory=time.monotonic)
 
@@ -104,7 +107,7 @@ def measure(
     under: Path,
     say: Say,
 ) -> Bench:
-    """On a session of its own. `settings`: by what a row in between costs on this machine."""
+    """On a session of its own. `settings`: by what a row in between takes on this machine."""
     from engine.session import default_master, start_session
 
     spark = start_session(
@@ -113,9 +116,9 @@ def measure(
     spark.sparkContext.setLogLevel("ERROR")
     try:
         bench = Bench(Runner(spark, under, say=say), under, say)
-        row_s = row_cpu_s(bench.runner)
-        say(f"a row in between costs {row_s * 1e6:.2f} CPU µs here")
-        sweep, teaches = settings(row_s)
+        took_s = row_s(bench.runner)
+        say(f"a row in between takes {took_s * 1e6:.2f} µs here")
+        sweep, teaches = settings(took_s)
         bench.sweep(sweep, teaches, runs, lessons)
     finally:
         spark.stop()

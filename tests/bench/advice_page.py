@@ -133,7 +133,7 @@ def page(runs: Sequence[Ran], known: Mapping[str, Estimate]) -> str:
             "",
             f"Written by `python -m tests.bench.advice`; {about['cores']} cores, {about['memory_gib']} GiB, commit "
             f"{about['commit']}. Four streams in a chain by the clock, {found[0].setting.rate:g} rows a second each, ticks one after the "
-            f"other; `{BAD}` to `{GOOD}`. Load: the share of all cores that the old plan's rows in between take. "
+            f"other; `{BAD}` to `{GOOD}`. Load: the share of the time that the old plan's rows in between take. "
             f"{max(ran.number for ran in runs) + 1} rounds after {-min(ran.number for ran in runs)} lessons of each strategy.",
             "",
             "## How long a migration takes",

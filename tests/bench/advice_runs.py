@@ -37,7 +37,7 @@ BEGUN = "begun"  # with the new plan from the start
 
 @dataclass(frozen=True)
 class Setting:
-    """`load`: the share of all cores that the old plan's rows in between take; `partners`: of a row within one window,
+    """`load`: the share of the time that the old plan's rows in between take; `partners`: of a row within one window,
     hop by hop, so that they do; `rate`: rows a second of each stream."""
 
     window_s: float
@@ -47,7 +47,7 @@ class Setting:
 
     @staticmethod
     def of(window_s: float, load: float, row_s: float) -> Setting:
-        """`row_s`: CPU seconds of a row in between on this machine."""
+        """`row_s`: that a row in between takes on this machine."""
         return Setting(window_s, load, (partners_for(load, row_s, RATE, OTHERS), *OTHERS))
 
     @property

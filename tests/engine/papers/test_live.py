@@ -177,7 +177,7 @@ def drawn(name: str, tmp_path: Path) -> tuple[LiveFigure, str, list[str]]:
 def test_figures_over_time_judge_what_they_are_given(
     name: str, missed: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(probe, "row_cpu_s", lambda run: 5e-7)
+    monkeypatch.setattr(probe, "row_s", lambda run: 5e-7)
     figure, page, found = drawn(name, tmp_path)
     left = [text for text in found if not any(part in text for part in missed)]
     assert not left, found
@@ -187,7 +187,13 @@ def test_figures_over_time_judge_what_they_are_given(
 def test_partners_make_the_load_that_is_asked_for() -> None:
     partners = probe.partners_for(0.5, 4e-7, 1000.0, (0.5, 0.1))
     made = probe.between_per_s(1000.0, (partners, 0.5, 0.1))
-    assert made * 4e-7 == pytest.approx(0.5 * probe.cores())
+    assert made * 4e-7 == pytest.approx(0.5)
+
+
+def test_what_a_row_takes_is_the_slope_of_ticks() -> None:
+    line = LiveLine("probe", OLD_ORDER)
+    ticks = [Tick(n, n, n, 0.3 + 2e-6 * n * 1000, 0, 0, n * 1000, 0, 0, 0.0) for n in range(9)]
+    assert probe.cost_of(LiveRun(line, probe.PROBE, ticks)) == pytest.approx(2e-6)
 
 
 def test_crossings() -> None:
