@@ -86,7 +86,8 @@ def test_a_line_by_the_clock_has_every_result(
     found: list[int] = []
 
     def look(run: LiveRun, place: Path) -> None:
-        results = duckdb.sql(f"SELECT count(*) FROM '{place}/out/part-*.parquet'").fetchall()
+        con = duckdb.connect()
+        results = con.execute(f"SELECT count(*) FROM '{place}/out/part-*.parquet'").fetchall()
         found.append(int(results[0][0]))
 
     to = NEW_ORDER if strategy else ""
