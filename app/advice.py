@@ -15,6 +15,7 @@ from control.learn import numbers
 from control.menu import forecast, menu
 from control.orders import better_orders, priced_order
 from control.people import Actor, Role, Source
+from control.plans import AUTO
 from control.ports import Store
 from control.rules import rule_from, rule_to_json
 from control.samples import Sample
@@ -45,9 +46,9 @@ class RecordedAdvice:
         """Better join orders, best gain first; empty where nothing is known of the joins."""
         return better_orders(sample.snapshot, numbers(self._store))
 
-    def order(self, sample: Sample, text: str) -> dict[str, Any]:
+    def order(self, sample: Sample, text: str, strategy: str = AUTO) -> dict[str, Any]:
         """One that somebody types. PlanError says what is wrong with it, with the column."""
-        return priced_order(sample.snapshot, numbers(self._store), text)
+        return priced_order(sample.snapshot, numbers(self._store), text, strategy)
 
     def rule(self, text: str) -> Mapping[str, Any]:
         return rule_to_json(rule_from(text))

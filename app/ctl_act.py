@@ -7,6 +7,7 @@ from typing import Any
 
 from app.ctl_base import QUERY, Ctl, Verb, option
 from app.ctl_http import RefusedError, quoted
+from app.ctl_orders import migration
 from app.ctl_read import MOST
 from app.ctl_show import clock, many, pairs, read_groups, read_size, seconds, share, size, table
 from app.errors import ClientError
@@ -27,7 +28,7 @@ def propose(ctl: Ctl) -> int:
         return _previewed(ctl, _from_menu(ctl, given.menu))
     if given.do is None or (given.node is None and given.do != "migrate"):
         raise ClientError("what is to be proposed?", hint="ctl propose spill --node 2 --percent 30")
-    wanted = ("do", "node", "to", "operator", "groups", "percent", "bytes", "order")
+    wanted = ("do", "node", "to", "operator", "groups", "percent", "bytes", "order", "strategy")
     body = {name: getattr(given, name) for name in wanted if getattr(given, name) is not None}
     return _previewed(ctl, ctl.client.post(f"/queries/{ctl.query}/proposals", body))
 
@@ -73,6 +74,7 @@ def _proposal(found: dict[str, Any], now_s: float) -> str:
     )
     if nodes := preview.get("nodes"):
         parts.append(_before_after(nodes))
+    parts += [migration(step["migration"]) for step in steps if step.get("migration")]
     parts.append("\n".join(_reason(*reason) for reason in found["plan"].get("reasons", [])))
     return "\n\n".join(part for part in parts if part)
 
@@ -158,6 +160,9 @@ def proposals(ctl: Ctl) -> int:
 def _steps_text(plan: dict[str, Any]) -> str:
     said = []
     for step in plan["steps"][:3]:
+        if "order" in step:
+            said.append(f"{step['do']} {step['order']} by {step['strategy']}")
+            continue
         nodes = (
             f"{step['source']} → {step['target']}" if "source" in step else str(step.get("node"))
         )
@@ -228,9 +233,8 @@ def actions(ctl: Ctl) -> int:
     given = ctl.arguments
     items = ctl.client.every("/actions", given.most, query=given.query, state=given.state)
     rows = (
-        (a["id"], clock(a["started_s"], ctl.now_s), a["query"], a["do"],
-         " → ".join(str(node) for node in a["nodes"]), a["groups"], size(a["bytes"]), a["state"],
-         a["rule"] or a["by"], a["note"])
+        (a["id"], clock(a["started_s"], ctl.now_s), a["query"], a["do"], _where(a), a["groups"], size(a["bytes"]),
+         a["state"], a["rule"] or a["by"], a["note"])
         for a in items
     )  # fmt: skip
     header = (
@@ -238,7 +242,7 @@ def actions(ctl: Ctl) -> int:
         "begun",
         "query",
         "what",
-        "nodes",
+        "nodes or order",
         ">groups",
         ">bytes",
         "state",
@@ -246,6 +250,17 @@ def actions(ctl: Ctl) -> int:
         "note",
     )
     return ctl.table({"items": items}, header, rows)
+
+
+def _by(who: str, rule: str) -> str:
+    """The engine notes both together."""
+    return f"rule {rule} ({who})" if rule and rule not in who else who
+
+
+def _where(action: dict[str, Any]) -> str:
+    if action["order"]:
+        return f"{action['order']} by {action['strategy']}"
+    return " → ".join(str(node) for node in action["nodes"])
 
 
 def action(ctl: Ctl) -> int:
@@ -260,9 +275,9 @@ def _action(found: dict[str, Any], now_s: float) -> Iterator[str]:
     yield pairs(
         {
             "action": found["id"],
-            "what": f"{found['do']} {' → '.join(str(node) for node in found['nodes'])}",
+            "what": f"{found['do']} {_where(found)}",
             "query": found["query"],
-            "by": f"rule {found['rule']} ({found['by']})" if found["rule"] else found["by"],
+            "by": _by(found["by"], found["rule"]),
             "state": found["state"] + (f": {found['note']}" if found["note"] else ""),
             "begun": clock(found["started_s"], now_s),
             "ended": clock(found["ended_s"], now_s),
@@ -346,7 +361,8 @@ VERBS = (
             option("--groups", type=read_groups, metavar="LIST", help="such as 3,7,10-14"),
             option("--percent", type=float, metavar="P", help="of the node's state"),
             option("--bytes", type=read_size, metavar="SIZE", help="such as 500MB"),
-            option("--order", metavar="ORDER", help='of a migrate: such as "((a c) b)"'),
+            option("--order", metavar="ORDER", help='of a migrate: such as "((a c) b)"; without: the best there is'),
+            option("--strategy", metavar="NAME", help="of a migrate: such as moving; without: what is recommended"),
         ),
     ),
     Verb("proposals", "proposals, newest first", proposals, (QUERY, MOST, STATE)),

@@ -138,6 +138,7 @@ def _tested(answer: dict[str, Any]) -> Iterator[str]:
             f"pause {seconds(budget['daily_pause_s_max'])}",
             "gain (model)": f"{many(benefit['gain_row_s'])} row·s",
             "overflows avoided": benefit["overflows_avoided"],
+            **_changed(answer["orders"]),
         }
     )
     names = ("delay_row_s", "peak_memory_share", "overflows", "overflow_bytes", "owed_rows")
@@ -147,14 +148,22 @@ def _tested(answer: dict[str, Any]) -> Iterator[str]:
     ]
     yield table(("", ">with the rule", ">without"), rows)
     yield table(
-        ("time", "what", "nodes", ">groups", ">bytes", ">gain"),
+        ("time", "what", "nodes or order", ">groups", ">bytes", ">gain"),
         [
-            (clock(f["time_s"]), f["do"], " → ".join(map(str, f["nodes"])), f["groups"],
+            (clock(f["time_s"]), f["do"], f["order"] or " → ".join(map(str, f["nodes"])), f["groups"],
              size(f["bytes"]), f"{many(f['gain_row_s'])} row·s")
             for f in answer["fired"][:FIRED_SHOWN]
         ],
         "it would have done nothing",
     )  # fmt: skip
+
+
+def _changed(orders: dict[str, Any]) -> dict[str, str]:
+    """Of changes of the join order, where there are any: their gain is not in the benefit."""
+    if not orders["changes"]:
+        return {}
+    gain = f"{many(orders['gain_row_s'])} row·s by {orders['changes']} changes"
+    return {"join orders (model)": gain, "": orders["text"]}
 
 
 def _counts(counts: dict[str, Any]) -> str:

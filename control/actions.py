@@ -99,7 +99,9 @@ COURSES: Mapping[str, Course] = {
     "migrate": Course(
         ("CleanAccumulated", "MatchStates", "Recompute", "CatchUp", "Swap", "DropOld"), "Swap"
     ),
+    # Results of both plans at once, and as the paper has it: the new plan's when the old one ends.
     "migrate_parallel": Course(("CleanAccumulated", "Start", "BothPlans", "End"), "End"),
+    "migrate_parallel_hold": Course(("CleanAccumulated", "Start", "BothPlans", "End"), "End"),
     "migrate_delta": Course(
         (
             "CleanAccumulated",
@@ -246,9 +248,9 @@ class Action:
 def _course(step: Step, hold: bool) -> str:
     """The kind of action, and where there are several ways, which."""
     name = name_of(step)
-    if isinstance(step, Migrate):
-        return name if step.strategy == "moving" else f"{name}_{step.strategy}"
-    return f"{name}_hold" if hold and name == "move" else name
+    if isinstance(step, Migrate) and step.strategy != "moving":
+        name = f"{name}_{step.strategy}"
+    return f"{name}_hold" if hold and f"{name}_hold" in COURSES else name
 
 
 class Restart(StrEnum):

@@ -64,6 +64,7 @@ class Why(StrEnum):
     UNKNOWN_STRATEGY = "unknown_strategy"
     BAD_ORDER = "bad_order"
     SAME_ORDER = "same_order"
+    NO_BETTER_ORDER = "no_better_order"
     STATE_GONE = "state_gone"
     NO_ROOM_FOR_PLAN = "no_room_for_plan"
     ENDLESS = "endless"

@@ -16,7 +16,8 @@ from control.cost.coefficients import Coefficients
 from control.interlock import Interlock, interlock_to_json
 from control.limits import Limits
 from control.plans import Plan, plan_to_json
-from control.rules import Mode, Rule, node_rule, with_numbers
+from control.policies.registry import with_numbers
+from control.rules import Mode, Rule, node_rule
 from control.snapshot import ClusterSnapshot
 
 REASONS_MAX = 24

@@ -6,12 +6,12 @@ optimiser and its prices are in migration/.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 from control.cost.coefficients import Coefficients, Horizon, LocalRule
-from control.cost.outlook import look
+from control.cost.outlook import Outlook, look
 from control.errors import PlanError
 from control.join_order import BadOrder, read_order
 from control.limits import OPEN, Limits
@@ -19,7 +19,7 @@ from control.migration.gain import Offer
 from control.migration.joins import Joins
 from control.migration.optimise import same_joins
 from control.migration.propose import Proposal, price, proposals, summary, told, verdict
-from control.migration.strategies import Strategy
+from control.migration.strategies import Pace, Strategy
 from control.migration.trees import Tree
 from control.plans import (
     AUTO,
@@ -34,6 +34,10 @@ from control.plans import (
 )
 from control.snapshot import ClusterSnapshot
 
+UNKNOWN = (
+    "rates and selectivities of the query's joins are not known yet: it has to run for some seconds"
+)
+NONE = "no other order makes fewer rows in between or keeps less state"
 HORIZON = Horizon()
 SLICES = 6  # of a node and operator: all groups alike are in another order's hands, so few will do
 NODE_RULE = LocalRule(
@@ -86,8 +90,7 @@ def better(
     joins = snapshot.joins
     if joins is None or not joins.known:
         return []
-    outlook = look(snapshot, numbers, horizon, rule, SLICES)
-    pace = joins.pace(numbers, len(snapshot.nodes))
+    outlook, pace = _outlook(snapshot, joins, numbers, rule, horizon)
     found = proposals(outlook, joins.model, joins.running, pace, seed, _able())
     return [Priced(one, one.advice.chosen) for one in found]
 
@@ -128,8 +131,7 @@ def priced(
     if joins is None or not joins.known:
         return None
     tree = tree_of(joins, order)
-    outlook = look(snapshot, numbers, horizon, rule, SLICES)
-    pace = joins.pace(numbers, len(snapshot.nodes))
+    outlook, pace = _outlook(snapshot, joins, numbers, rule, horizon)
     made = price(outlook, joins.model, joins.running, tree, pace, seed, _able())
     if strategy == AUTO:
         return Priced(made, made.advice.chosen)
@@ -139,6 +141,18 @@ def priced(
             f"no strategy {strategy!r}", where="strategy", hint=f"one of {', '.join(STRATEGIES)}"
         )
     return Priced(made, offer)
+
+
+def _outlook(
+    snapshot: ClusterSnapshot,
+    joins: Joins,
+    numbers: Coefficients,
+    rule: LocalRule,
+    horizon: Horizon,
+) -> tuple[Outlook, Pace]:
+    """What orders are compared against; ticks have the cores that the query tells of."""
+    told = replace(numbers, cores=numbers.cores or joins.cores)
+    return look(snapshot, told, horizon, rule, SLICES), joins.pace(told, len(snapshot.nodes))
 
 
 def tree_of(joins: Joins, order: str) -> Tree:
@@ -182,10 +196,22 @@ def step_of(snapshot: ClusterSnapshot, one: Priced) -> Migrate:
     return migrate_to(one.proposal.text, one.strategy, snapshot)
 
 
+def why_none(snapshot: ClusterSnapshot, found: Sequence[Mapping[str, Any]]) -> str:
+    """Why none of these entries, best first, is better than the order that runs; empty where one is."""
+    if not _known(snapshot):
+        return UNKNOWN
+    if not found:
+        return NONE
+    best = found[0]
+    if best.get("gain_row_s", 0.0) > 0 and not best.get("hindrance"):
+        return ""
+    return f"the best other order is {best['summary']}: {best['verdict']}"
+
+
 def none_better(found: Sequence[Priced]) -> str:
     """Why no other order is proposed."""
     if not found:
-        return "no other order makes fewer rows in between or keeps less state"
+        return NONE
     best = found[0]
     return f"the best other order is {summary(best.proposal)}: {verdict(best.offer)}"
 

@@ -17,6 +17,7 @@ import numpy as np
 from control.actions import Action, State
 from control.arbiter import Refusal, Why
 from control.plans import (
+    AUTO,
     Cleanup,
     Migrate,
     Plan,
@@ -190,8 +191,8 @@ def short(was: Fingerprint) -> str:
 
 
 def undone(action: Action, snapshot: ClusterSnapshot, order_before: str = "") -> Plan | Refusal:
-    """The plan that takes an action back: move → back, spill → clean up, migrate → the order from before, budget
-    and clean-up: none."""
+    """The plan that takes an action back: move → back, spill → clean up, migrate → the order from before by whatever
+    way is best now, budget and clean-up: none."""
     step = action.step
     if action.state is not State.DONE:
         return Refusal(Why.NOTHING_TO_UNDO, f"action {action.id} is {action.state}, not done")
@@ -199,7 +200,7 @@ def undone(action: Action, snapshot: ClusterSnapshot, order_before: str = "") ->
         if not order_before:
             return Refusal(Why.NOTHING_TO_UNDO, "the order from before is not known")
         said = Reason.of(Topic.CHOSEN, f"takes back action {action.id}: {order_before}")
-        return Plan((migrate_to(order_before, step.strategy, snapshot),), (said,))
+        return Plan((migrate_to(order_before, AUTO, snapshot),), (said,))
     if isinstance(step, Cleanup | SetBudget):
         kind = "clean-up" if isinstance(step, Cleanup) else "budget"
         return Refusal(Why.NOTHING_TO_UNDO, f"a {kind} cannot be taken back")

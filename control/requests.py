@@ -5,12 +5,14 @@ A request that cannot be made into a plan is refused with a value; what it asks 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from control.arbiter import Refusal, Why, judge_percent
+from control.cost.coefficients import Coefficients, LocalRule
 from control.errors import PlanError
+from control.orders import NODE_RULE
 from control.plans import (
     KINDS,
     STRATEGIES,
@@ -29,13 +31,14 @@ from control.plans import (
     spill_of,
 )
 from control.policies import victims
+from control.settle import settled
 from control.snapshot import ClusterSnapshot, Longs
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
     """`do` = move | spill | cleanup | budget, on `node` (a move's sender), with what else applies; or migrate to
-    the join order `order`."""
+    the join order `order` (none: the best there is), by `strategy` (`auto`: the one that is recommended)."""
 
     do: str
     node: int
@@ -48,17 +51,27 @@ class Request:
     strategy: str = STRATEGIES[0]
 
 
+BASE = Coefficients()
+
+
 def plan_for(
-    request: Request, snapshot: ClusterSnapshot, by: str = victims.LEAST_DECAYED, seed: int = 0
+    request: Request,
+    snapshot: ClusterSnapshot,
+    by: str = victims.LEAST_DECAYED,
+    seed: int = 0,
+    *,
+    numbers: Coefficients = BASE,
+    rule: LocalRule = NODE_RULE,
 ) -> Plan | Refusal:
     """The plan that a request asks for. Percent and bytes take groups least productive first for a
-    spill (`by`), most productive first for a move, largest first for a cleanup."""
+    spill (`by`), most productive first for a move, largest first for a cleanup. `numbers` and the nodes' own `rule`
+    are what join orders are compared by."""
     if refusal := _refused(request, snapshot):
         return refusal
     if request.do == "budget":
         return _said(SetBudget(request.node, request.bytes or 0), request)
     if request.do == "migrate":
-        return _said(migrate_to(request.order or "", request.strategy, snapshot), request)
+        return _order(request, snapshot, numbers, rule)
     if request.groups is not None:
         return _named(request, snapshot)
     rows = _chosen(request, snapshot, by, seed)
@@ -126,6 +139,17 @@ def _step(request: Request, snapshot: ClusterSnapshot, rows: Longs) -> Step:
     else:
         step = cleanup_of(snapshot, rows, request.node)
     return step
+
+
+def _order(
+    request: Request, snapshot: ClusterSnapshot, numbers: Coefficients, rule: LocalRule
+) -> Plan | Refusal:
+    asked = migrate_to(request.order or "", request.strategy, snapshot)
+    found = settled(asked, snapshot, numbers, rule)
+    if isinstance(found, Refusal):
+        return found
+    made = _said(found.step, request)
+    return replace(made, reasons=(*made.reasons, found.reason)) if found.text else made
 
 
 def _said(step: Step, request: Request) -> Plan:

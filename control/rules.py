@@ -26,13 +26,13 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from difflib import get_close_matches
 from enum import StrEnum
 from importlib.resources import files
 from typing import Any
 
-from control.cost.coefficients import Coefficients, LocalRule
+from control.cost.coefficients import LocalRule
 from control.errors import PolicyError, RuleError
 from control.limits import Limits
 from control.parameters import describe
@@ -133,14 +133,6 @@ def shipped_rules() -> list[Rule]:
     found = sorted(files("control.shipped").iterdir(), key=lambda path: path.name)
     texts = [(path.name, path.read_text()) for path in found if path.name.endswith(".toml")]
     return [rule_from(text, f"shipped rule {name}") for name, text in texts]
-
-
-def with_numbers(policy: Policy, numbers: Coefficients) -> Policy:
-    """A policy that uses the cost model, with what was learned; others as they are."""
-    if "numbers" not in getattr(type(policy), "__dataclass_fields__", {}):
-        return policy
-    made: Policy = replace(policy, numbers=numbers)  # type: ignore[type-var]
-    return made
 
 
 def rule_to_json(rule: Rule) -> dict[str, Any]:

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from engine.errors import StateError
 from engine.sinks.staged import StagedFile
+from engine.state.commits import RESULTS, WITHHELD
 from engine.state.hosts import SHARED
 
 if TYPE_CHECKING:
@@ -115,7 +116,7 @@ def written(commit: Commit, durable: str, sink: str, sides: str) -> Iterator[tup
         fresh = [s for s in run.durable if s.version == commit.version]
         yield from ((os.path.join(durable, s.file), s.bytes) for s in fresh)
     for name, staged in commit.staged.items():
-        folder = sink if name == "results" else os.path.join(sides, name)
+        folder = sink if name in (RESULTS, WITHHELD) else os.path.join(sides, name)
         files = [StagedFile(*item) for item in staged]
         yield from ((os.path.join(folder, file.tmp), file.bytes) for file in files)
 

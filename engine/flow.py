@@ -76,6 +76,7 @@ class Op:
     # apart from the others, and `spares`: results of such rows alone are the other plan's to make.
     parted: bool = False
     spares: bool = False
+    withholds: bool = False  # its results are not to be seen yet
     # Of the plan without intermediate state (delta.py): a base keeps rows and joins nothing, a probe joins its first
     # side's rows with a base's and keeps nothing.
     base: bool = False

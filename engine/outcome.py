@@ -20,7 +20,7 @@ from engine.flow import Flow
 from engine.reports import Longs, NodeReport, OperatorReport, TickReport
 from engine.sinks import StagedFile
 from engine.stage import parse_report
-from engine.state.commits import Commit
+from engine.state.commits import RESULTS, WITHHELD, Commit
 from engine.state.model import Change, Hold, Manifest, Place, Run, Runs
 from engine.state.stats import GroupDelta, GroupStats, together
 
@@ -143,14 +143,13 @@ def tick_report(
 
 
 def figures_of(outcome: Outcome, flow: Flow, time_s: float) -> dict[str, Any]:
-    """What a commit says of its tick in numbers."""
-    roots = [outcome.deltas[op.id] for op in flow.roots if op.id in outcome.deltas]
+    """What a commit says of its tick in numbers. Results count when they come out."""
     return {
         "time_s": time_s,
         "groups": {op: delta.pack() for op, delta in outcome.deltas.items()},
         "rows_in": outcome.rows_in(flow),
         "late_rows": outcome.aside.get("late", 0),
-        "rows_out": sum(int(root.rows_out.sum()) for root in roots),
+        "rows_out": sum(rows for _, _, rows, _ in outcome.staged.get(RESULTS, ())),
         "null_key_rows": outcome.aside.get("null_keys", 0),
     }
 
@@ -221,7 +220,8 @@ def outcome_of(flow: Flow, rows: list[tuple[Any, ...]]) -> Outcome:
         for side, spilled in head["disk"].items():
             found.disk[Place(op.id, node, int(side))] = tuple(Run.unpack(r) for r in spilled)
         found.holds.extend(Hold.unpack(raw) for raw in head["holds"])
-        found.staged.setdefault("results", []).extend(head["staged"])
+        sink = WITHHELD if op.withholds else RESULTS
+        found.staged.setdefault(sink, []).extend(head["staged"])
         for name, alias, size, staged in head["aside"]:
             found.aside[name] = found.aside.get(name, 0) + size
             found.staged.setdefault(f"{name}/{alias}", []).append(staged)

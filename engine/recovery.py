@@ -19,7 +19,7 @@ from engine.query.model import QuerySpec
 from engine.rehome import REHOMED, Rehome, RehomePlan
 from engine.reports import Totals
 from engine.state import ranges, replay
-from engine.state.commits import Commit, CommitLog
+from engine.state.commits import RESULTS, Commit, CommitLog
 from engine.state.model import Change, Manifest, Place, Run, Runs
 from engine.state.stats import GroupStats
 from engine.tick import EVERYBODY, Ticker
@@ -71,22 +71,27 @@ def recover(ticker: Ticker) -> None:
 
 
 def _finish(ticker: Ticker, tail: tuple[Commit, ...]) -> None:
-    """Publish what was committed."""
-    ticker.sink.recover([(c.version, staged_of(c, "results")) for c in tail])
+    """Publish what was committed, but for what is withheld, which stays as it is."""
+    plan = ticker.manifest.plan
+    withheld = {one.tmp for one in plan.withheld} if plan is not None else set[str]()
+    ticker.sink.recover([(c.version, staged_of(c, RESULTS)) for c in tail], withheld)
     for name, side in ticker.sides.items():
         side.recover([(c.version, staged_of(c, name)) for c in tail])
 
 
 def _check_durable(ticker: Ticker) -> None:
-    folder = ticker.setup.folders.durable
-    for name, size in _sizes(ticker.manifest).items():
-        path = os.path.join(folder, name)
+    folder, plan = ticker.setup.folders.durable, ticker.manifest.plan
+    found = [("state", folder, name, size) for name, size in _sizes(ticker.manifest).items()]
+    withheld = plan.withheld if plan is not None else ()
+    found += [("result", str(ticker.sink.directory), one.tmp, one.bytes) for one in withheld]
+    for kind, place, name, size in found:
+        path = os.path.join(place, name)
         have = os.path.getsize(path) if os.path.exists(path) else -1
         if have != size:
             what = (
-                "state file is missing"
+                f"{kind} file is missing"
                 if have < 0
-                else f"state file has {have} bytes instead of {size}"
+                else f"{kind} file has {have} bytes instead of {size}"
             )
             raise CheckpointError(
                 what,

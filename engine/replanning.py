@@ -8,12 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 from engine import ingest
 from engine.adapt.orders import Orders
 from engine.outcome import Outcome
 from engine.plan.matching import Transition
 from engine.setup import Setup
+from engine.sinks.staged import final_name
+from engine.state.commits import RESULTS
 from engine.state.model import Change, Place, Runs
 from engine.tick import EVERYBODY, Ticker
 
@@ -40,13 +43,13 @@ def swap(
     orders: Orders,
 ) -> None:
     """One commit: the new plan with the state of its new operators. Before it nothing has happened. `action`: the one
-    that is carried out by that; none if it goes on."""
+    that is carried out by that; none if it goes on. Where one plan is left, what was withheld comes out with it."""
     setup = setup_of(ticker.setup, way)
     known = ticker.setup.tiers
     placement = {one.id: one.placement for one in way.replan.everyone if one.id not in known}
     changes = {place: Change(0, some) for place, some in runs.items()}
     commit = ticker.commit(
-        Outcome({}, changes, [], {}, {}, {}, {}),
+        Outcome({}, changes, [], {} if way.replan.track else released(ticker), {}, {}, {}),
         None,
         EVERYBODY,
         placement=placement,
@@ -56,3 +59,11 @@ def swap(
         plan=way.replan,
     )
     ticker.replan(setup, commit)
+
+
+def released(ticker: Ticker) -> dict[str, list[list[Any]]]:
+    """What was withheld until now, under the names that it has with the next version, in the order of its making."""
+    plan, version = ticker.manifest.plan, ticker.manifest.version + 1
+    files = plan.withheld if plan is not None else ()
+    named = [[one.tmp, final_name(version, n), one.rows, one.bytes] for n, one in enumerate(files)]
+    return {RESULTS: named} if named else {}

@@ -104,10 +104,15 @@ def java_version(said: str) -> int | None:
     return int(found[1]) if found else None
 
 
+def cores() -> int:
+    """Of this machine, for this process."""
+    found = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    return found or 1
+
+
 def default_master(nodes: int) -> str:
     """One slot per node as far as there are cores, one spare for side jobs, 4 task attempts."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    return f"local[{min(nodes, cores or 1) + 1},4]"
+    return f"local[{min(nodes, cores()) + 1},4]"
 
 
 def start_session(

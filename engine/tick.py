@@ -41,7 +41,7 @@ from engine.setup import Setup
 from engine.sinks import Sink
 from engine.stage import Stage, Standing
 from engine.state import hosts
-from engine.state.commits import SNAPSHOT_EVERY, Commit, CommitLog
+from engine.state.commits import RESULTS, SNAPSHOT_EVERY, Commit, CommitLog
 from engine.state.model import Manifest, Place, Runs
 from engine.state.ranges import Ranges
 from engine.state.replan import Replan
@@ -359,7 +359,7 @@ class Ticker:
             setattr(self.totals, name, getattr(self.totals, name) + stats[name])
 
     def _publish(self, commit: Commit) -> None:
-        self.sink.publish(commit.version, staged_of(commit, "results"))
+        self.sink.publish(commit.version, staged_of(commit, RESULTS))
         for name, side in self.sides.items():
             side.publish(staged_of(commit, name))
         if commit.version % SNAPSHOT_EVERY == 0:

@@ -19,13 +19,13 @@ from engine.watermarks import NEVER
 Until = Mapping[str, int]  # input -> the greatest time of its old rows
 
 
-def beside(old: Flow, new: Flow) -> Flow:
+def beside(old: Flow, new: Flow, *, withholds: bool = False) -> Flow:
     """The operators of both plans: the old ones under their numbers, the new ones after them, and window functions,
-    which are above both, last."""
+    which are above both, last. `withholds`: nobody is to see the new plan's results yet."""
     mine, others = _joins(old), _joins(new)
     top = len(mine) + len(others)
     found = [_parted(op, len(mine), top) for op in mine]
-    found += [_shifted(op, len(mine), len(others), top) for op in others]
+    found += [_shifted(op, len(mine), len(others), top, withholds) for op in others]
     if old.root.grouping is not None:
         stage = 1 + max(op.stage for op in found)
         # Not in the task of the old top join, even where its groups are on the same nodes: rows come from two.
@@ -46,15 +46,17 @@ def _parted(op: Op, joins: int, top: int) -> Op:
     return replace(op, parted=True, spares=True, target=to and Target(top, 0))
 
 
-def _shifted(op: Op, by: int, joins: int, top: int) -> Op:
-    """A join of the new plan, after so many of the old one."""
+def _shifted(op: Op, by: int, joins: int, top: int, withholds: bool) -> Op:
+    """A join of the new plan, after so many of the old one. What goes to window functions is not withheld: they put
+    all rows in order of time, whichever plan made them."""
     to = op.target
+    hidden = withholds and to is None
     if to is not None:
         to = Target(to.op + by, to.side) if to.op < joins else Target(top, 0)
     sides = tuple(
         side if side.fused is None else replace(side, fused=side.fused + by) for side in op.sides
     )
-    return replace(op, number=op.number + by, sides=sides, target=to)
+    return replace(op, number=op.number + by, sides=sides, target=to, withholds=hidden)
 
 
 def _sources(old: Flow, new: Flow, by: int) -> list[Source]:

@@ -31,6 +31,8 @@ MORE = {
     "note": text(),
     "groups": whole(),
     "cancellable": BOOL,
+    "order": text(help="of a migrate: the join order that is changed to"),
+    "strategy": text(),
 }
 SHORT = schema_of(ActionRow, SHORT_WITHOUT, **MORE)
 HAPPENED = obj({"time_s": number(), "event": text(), "state": text(), "note": text()})
@@ -61,6 +63,8 @@ def _told(action: actions.Action) -> dict[str, Any]:
         "note": action.note,
         "groups": len(pairs_of(action.step)),
         "cancellable": action.cancellable,
+        "order": getattr(action.step, "order", ""),
+        "strategy": getattr(action.step, "strategy", ""),
     }
 
 

@@ -10,7 +10,7 @@ from app.api.table import DONE, PAGED, Call, Route, paged
 from app.problems import Problem
 from control.ledger import Proposal, ProposalState
 from control.people import Role
-from control.plans import KINDS, STRATEGIES
+from control.plans import AUTO, KINDS, STRATEGIES
 
 GROUPS_MAX = 100_000
 STEPS_MAX = 1_000
@@ -60,8 +60,12 @@ REQUEST = obj(
     {"do": one_of(list(KINDS))},
     {
         "node": whole(0, 1_000_000, "a move's sender; of a migrate: none"),
-        "order": text(2_000, 1, help="of a migrate: as join_order in a query file"),
-        "strategy": one_of(list(STRATEGIES)),
+        "order": text(
+            2_000, 1, help="of a migrate: as join_order in a query file; without: the best there is"
+        ),
+        "strategy": one_of(
+            [AUTO, *STRATEGIES], help="of a migrate: without: auto, the recommended one"
+        ),
         "to": whole(0, 1_000_000, "a move's receiver"),
         "operator": text(200, 1),
         "groups": array(whole(0, 10_000_000), GROUPS_MAX, 1),
@@ -73,8 +77,8 @@ PART = both(text(200, 1), array(whole(0, 10_000_000), GROUPS_MAX, 1))  # [operat
 STEP = obj(
     {"do": one_of(list(KINDS))},
     {
-        "order": text(2_000, 1),
-        "strategy": one_of(list(STRATEGIES)),
+        "order": text(2_000),
+        "strategy": one_of([AUTO, *STRATEGIES]),
         "node": whole(0, 1_000_000),
         "source": whole(0, 1_000_000),
         "target": whole(0, 1_000_000),

@@ -157,13 +157,13 @@ HELP: Mapping[str, Help] = {
     ),
     "strategy": Help(
         "Strategies",
-        "Moving state computes what is missing, then switches; the parallel track runs both plans until old rows are over.",
+        "Moving state computes what is missing, then switches; the parallel track runs both plans for a window; the delta plan joins without states meanwhile.",
         "Length, pause and memory from what joining and keeping a row takes, and from earlier migrations.",
         "Take the advised one, unless results must not stand still, or memory is short.",
     ),
     "crossover": Help(
         "Cost over windows",
-        "What each strategy costs were windows shorter or longer, everything else as it is.",
+        "What moving state and the parallel track cost were windows shorter or longer, everything else as it is.",
         "Direct cost, and what is lost until the new order stands, in row·s; both axes are logarithmic.",
         "Near the diamond both cost the same: choose by the pause or by the memory.",
     ),

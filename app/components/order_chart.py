@@ -13,6 +13,7 @@ from app.components.units import duration, prefixed
 
 HEIGHT = 262
 SPAN = 16.0  # so many times shorter and longer windows are shown
+CLOSE = 0.2  # of the axis: names of markers nearer to each other would cover one another
 DECADES_MAX = 8  # of cost: beyond, lines leave the chart
 LEAST_ROW_S, MOST_ROW_S = 1.0, 1e14
 TICKS_S = (0.1, 1.0, 10.0, 60.0, 600.0, 3_600.0, 36_000.0, 86_400.0, 864_000.0)
@@ -117,7 +118,7 @@ def _notes(
     labels: Sequence[Label], x: Sequence[float], rows: tuple[float, float]
 ) -> list[dict[str, Any]]:
     """Lines rise to the right: the dearer one's name is left above its marker, the other's right below; so is the
-    crossing's, where there is room."""
+    crossing's, where there is room, and above the dearer one's where both are close together."""
     today = sorted((one for one in labels if one[4] == "circle"), key=lambda one: one[3])
     found = [_note(one, bool(place), 9 if place else -9) for place, one in enumerate(today)]
     cross = next((one for one in labels if one[4] != "circle"), None)
@@ -125,7 +126,9 @@ def _notes(
         across = _share(log10(cross[2]), log10(x[0]), log10(x[-1]))
         left = across > 0.4
         below = not left and _share(log10(cross[3]), *rows) > 0.2
-        found.append(_note(cross, left, -13 if below else 13))
+        now = _share(log10(today[0][2]), log10(x[0]), log10(x[-1]))
+        high = 28 if left and abs(across - now) < CLOSE else 13
+        found.append(_note(cross, left, -13 if below else high))
     return found
 
 

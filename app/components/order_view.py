@@ -213,7 +213,7 @@ def advice(told: Told, foot: Component) -> Component:
     name = NAMES.get(str(chosen), "")
     title = f"Advice: {name}" if chosen else "Advice: not now"
     heads = [s(NAMES[one], c="r acc" if one == chosen else "r") for one in names]
-    style = {"gridTemplateColumns": f"minmax(0, 1fr) repeat({len(names)}, minmax(84px, 112px))"}
+    style = {"gridTemplateColumns": f"minmax(118px, 1fr) repeat({len(names)}, minmax(0, 112px))"}
     rows = [
         d(s(text), *[s(cell, c=c) for cell, c in _cells(told, names, key)], c="cm", style=style)
         for key, text in ROWS
@@ -235,9 +235,9 @@ ROWS = (
     ("pause_s", "results stand still"),
     ("behind_s", "results fall behind"),
     ("rows", "rows computed"),
-    ("bytes", "more memory, at most"),
+    ("bytes", "more memory"),
     ("cpu_s", "CPU"),
-    ("gain_row_s", "gain"),
+    ("gain_row_s", "gain, row·s"),
     ("chance", "sure"),
 )
 
@@ -251,7 +251,7 @@ def _cells(told: Told, names: Sequence[str], key: str) -> list[tuple[str, str]]:
     found = []
     for name, value in zip(names, values, strict=True):
         barred = bool(told["strategies"][name]["hindrance"])
-        text = written(key, value)
+        text = written(key, value).removesuffix(" row·s")  # which the line says
         strong = not barred and value == leads and len(set(best)) > 1
         found.append((text, "r b" if strong else "r dim" if barred or text == "none" else "r"))
     return found

@@ -78,7 +78,7 @@ def _strategies(told: Told, query: str) -> Component:
     if one is None:
         return d(s("No strategy can be taken now.", c="k"), c="pv-sec")
     keys = (("takes about", "duration_s"), ("results stand still", "pause_s"),
-            ("more memory, at most", "bytes"), ("CPU", "cpu_s"), ("gain", "gain_row_s"),
+            ("more memory", "bytes"), ("CPU", "cpu_s"), ("gain", "gain_row_s"),
             ("sure", "chance"))  # fmt: skip
     rows = [d(s(text), s(written(key, one[key]), c="r b"), c="mo two") for text, key in keys]
     barred = d(icon("ban"), s(one["hindrance"]), c="ck no") if one["hindrance"] else None

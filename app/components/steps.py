@@ -18,7 +18,7 @@ VERBS = {
 STRATEGIES = {  # how a join order is changed
     "moving": "moving state",
     "parallel": "parallel track",
-    "delta": "no intermediate state",
+    "delta": "delta plan",
 }
 
 

@@ -216,6 +216,8 @@ def _planned(seen: Seen, picked: str) -> list[Any]:
     count = len(list(operators(root))) if root else 0
     what = f"{row.name}: {title(root)}" if root else row.name
     sub = f"{what} · {count} operator{'' if count == 1 else 's'}" if count else what
+    if (other := shown.beside(row)) is not None:
+        sub += f"; beside it {title(other)}"
     return [
         shown.plan(row, seen.sample, name),
         sub,

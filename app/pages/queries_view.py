@@ -141,14 +141,34 @@ def plan(row: QueryRow, sample: Sample | None, chosen: str) -> Component:
         return states.empty(
             "No plan yet", "The engine tells it when it takes the query in.", "git-branch"
         )
-    found = figures_of(sample) if sample else {}
-    return plan_view.drawn("queries", root, found, asked_rates(row), chosen)
+    found, asked = figures_of(sample) if sample else {}, asked_rates(row)
+    drawn = plan_view.drawn("queries", root, found, asked, chosen)
+    other = beside(row)
+    if other is None:
+        return drawn
+    head = d("Beside it, until no old row can be in a result to come", c="pg-foot pt-beside")
+    return d(drawn, head, plan_view.drawn("queries", other, found, asked, chosen))
 
 
 def root_of(row: QueryRow) -> tree.Node | None:
+    return _tree_of(row, "root")
+
+
+def beside(row: QueryRow) -> tree.Node | None:
+    """The other tree, while two run."""
+    return _tree_of(row, "beside")
+
+
+def _tree_of(row: QueryRow, name: str) -> tree.Node | None:
     plan = row.about.get("plan")
-    root = plan.get("root") if isinstance(plan, Mapping) else None
+    root = plan.get(name) if isinstance(plan, Mapping) else None
     return root if isinstance(root, Mapping) and tree.children(root) else None
+
+
+def operators_of(row: QueryRow) -> list[tree.Node]:
+    """All that run: those of the tree last, its topmost at the end."""
+    roots = [root for root in (beside(row), root_of(row)) if root is not None]
+    return [op for root in roots for op in tree.operators(root)]
 
 
 def asked_rates(row: QueryRow) -> dict[str, float]:
@@ -164,8 +184,7 @@ def asked_rates(row: QueryRow) -> dict[str, float]:
 
 def operator_named(row: QueryRow, chosen: str) -> str:
     """The chosen operator if it is one of the plan's, else the topmost."""
-    root = root_of(row)
-    names = [str(op["id"]) for op in tree.operators(root)] if root else list(_told(row))
+    names = [str(op["id"]) for op in operators_of(row)] or list(_told(row))
     if chosen in names:
         return chosen
     return names[-1] if names else ""
@@ -178,8 +197,7 @@ def _told(row: QueryRow) -> Sequence[str]:
 
 def definition(row: QueryRow, operator: str) -> Component:
     """What an operator does, in the words of the query."""
-    root = root_of(row)
-    node = next((op for op in tree.operators(root) if op["id"] == operator), None) if root else None
+    node = next((op for op in operators_of(row) if op["id"] == operator), None)
     if node is None:
         return d()
     pairs = [

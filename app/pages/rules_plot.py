@@ -80,6 +80,12 @@ def verdict(told: Told) -> list[Component]:
     gain = benefit["gain_row_s"]
     word = "gains" if gain > 0 else "loses" if gain < 0 else "changes nothing:"
     text = f"By the model it {word} {said(abs(gain))} row·s against nodes' own spills alone."
+    orders = told["orders"]
+    if orders["changes"]:
+        more = counted(orders["changes"], "change")
+        text += (
+            f" {more} of the join order: {said(orders['gain_row_s'])} row·s more. {orders['text']}"
+        )
     held = sorted(told["blocked"].items(), key=lambda item: -item[1])[:3]
     if held:
         text += f" Held by {', '.join(f'{BLOCKS.get(k, k)} ({n})' for k, n in held)}."
@@ -235,8 +241,7 @@ def _fired(made: dict[str, Any], ink: Ink, told: Told, view: View) -> None:
             charts.stroke(x, x, 0, 1, ink("accent", 0.3), xref="x", yref="paper", layer="below")
         )
     texts = [
-        f"{one['do']} n{' → n'.join(map(str, one['nodes']))}, {counted(one['groups'], 'group')}, "
-        f"{said_size(one['bytes'])}, gain {said(one['gain_row_s'])} row·s"
+        f"{_what(one)}, {said_size(one['bytes'])}, gain {said(one['gain_row_s'])} row·s"
         for one in fired
     ]
     made["data"].append({
@@ -245,6 +250,12 @@ def _fired(made: dict[str, Any], ink: Ink, told: Told, view: View) -> None:
                    "line": {"color": ink("bg-surface"), "width": 1}},
         "text": texts, "hovertemplate": "%{x|%H:%M:%S} %{text}<extra></extra>",
     })  # fmt: skip
+
+
+def _what(one: Told) -> str:
+    if one["do"] == "migrate":
+        return f"join order {one['order']}"
+    return f"{one['do']} n{' → n'.join(map(str, one['nodes']))}, {counted(one['groups'], 'group')}"
 
 
 def _line(x: Any, y: Sequence[float | None], tint: str, width: float, key: str) -> dict[str, Any]:

@@ -45,6 +45,7 @@ BLOCK_ICONS = {
     "open_proposal": "user",
     "stopped": "user",
 }
+PRICED = ("best_gain", "better_order")  # policies that are none of the papers'
 PARAMETERS_MAX = 8
 
 
@@ -202,7 +203,7 @@ def _ago(time_s: float, now_s: float, zone_min: int) -> str:
 def parameters(rule: Mapping[str, Any]) -> list[Component]:
     """Policy, its parameters, when it is asked, within what limits."""
     policy = rule["policy"]
-    cells = [_cell("policy", policy["name"], "of the papers" if policy["name"] != "best_gain" else "cost model",
+    cells = [_cell("policy", policy["name"], "cost model" if policy["name"] in PRICED else "of the papers",
                    policy["help"])]  # fmt: skip
     told = [one for one in policy["parameters"] if one["name"] != "seed"]
     for one in told[:PARAMETERS_MAX]:

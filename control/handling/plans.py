@@ -26,7 +26,7 @@ from control.ledger import Proposal, ProposalState
 from control.limits import ON_REQUEST, Limits
 from control.people import Role
 from control.plans import (
-    STRATEGIES,
+    AUTO,
     Move,
     Plan,
     Reason,
@@ -37,6 +37,7 @@ from control.plans import (
     step_from_json,
 )
 from control.requests import Request, plan_for
+from control.settle import concrete
 from control.snapshot import ClusterSnapshot
 
 PROPOSAL_LIFE_S = 600.0
@@ -53,8 +54,6 @@ def propose(ports: Ports, asked: Asked) -> Answer:
     body = asked.body
     if body["do"] != "migrate" and body.get("node") is None:
         raise PlanError(f"a {body['do']} needs a node", where="node")
-    if body["do"] == "migrate" and not body.get("order"):
-        raise PlanError("a migrate needs a join order", where="order", hint='Such as "((a c) b)".')
     request = Request(
         body["do"],
         body.get("node", 0),
@@ -64,12 +63,12 @@ def propose(ports: Ports, asked: Asked) -> Answer:
         body.get("percent"),
         body.get("bytes"),
         body.get("order"),
-        body.get("strategy", STRATEGIES[0]),
+        body.get("strategy", AUTO),
     )
     found = picture_of(ports, asked)
     if isinstance(found, Answer):
         return found
-    plan = plan_for(request, found.snapshot)
+    plan = plan_for(request, found.snapshot, numbers=numbers(ports.store))
     return refused(plan) if isinstance(plan, Refusal) else proposed(ports, asked, plan)
 
 
@@ -96,12 +95,16 @@ def proposed(
         return Answer(
             Status.FORBIDDEN, "budgets of nodes are for admins (on demo queries: operators)"
         )
+    known = numbers(ports.store)
+    made_up = concrete(plan, found.snapshot, known)
+    if isinstance(made_up, Refusal):
+        return refused(made_up)
     row = ports.store.queries.find(asked.query)
-    plan = taken_along(plan, found.snapshot, sharing(row.about if row else {}))
+    plan = taken_along(made_up, found.snapshot, sharing(row.about if row else {}))
     verdict = judged(ports, asked, plan, found.snapshot)
     if not verdict.accepted:
         return refused_by(verdict)
-    preview = predict.preview(plan, found.snapshot, numbers(ports.store))
+    preview = predict.preview(plan, found.snapshot, known)
     actor, now = asked.actor, asked.now_s
     made = Proposal(
         ports.id(now),

@@ -9,7 +9,8 @@ known of it (how busy it was, or work_s_per_row), and at least its joins; groups
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from math import exp, inf, isfinite
 
 import numpy as np
@@ -83,17 +84,29 @@ class Point:
 
 @dataclass(frozen=True)
 class Advice:
-    """Every strategy for one change, the best one chosen (None: none can be), and why in words.
-    `crossover`: at windows so many times today's they cost the same; 0 or infinite: never. `curve`: what both cost
-    at windows between; empty without windows."""
+    """Every strategy for one change, and the best one chosen (None: none can be). What is said of it besides is worked
+    out where somebody asks: it takes longer than to choose."""
 
+    outlook: Outlook = field(repr=False, compare=False)
     change: Change
     offers: tuple[Offer, ...]
     chosen: Offer | None
-    crossover: float
-    why: str
     pace: Pace
-    curve: tuple[Point, ...] = ()
+
+    @cached_property
+    def curve(self) -> tuple[Point, ...]:
+        """What moving state and the parallel track cost at other windows; empty without windows."""
+        return curve_of(self.outlook, self.change, self.pace)
+
+    @cached_property
+    def crossover(self) -> float:
+        """At windows so many times today's both cost the same; 0 or infinite: never."""
+        return crossing(self.outlook, self.change, self.pace, self.curve)
+
+    @cached_property
+    def why(self) -> str:
+        """In words."""
+        return reasons(self.change.model.span_s, self.offers, self.chosen, self.crossover)
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +136,7 @@ class _Pricing:
 
     def __init__(self, outlook: Outlook, pace: Pace, change: Change) -> None:
         self.outlook, self.pace, self.change = outlook, pace, change
+        self._estimates: dict[Strategy, Estimate] = {}
         nodes, numbers = outlook.snapshot.nodes, outlook.numbers
         self.alive = np.flatnonzero(nodes.alive)
         self.work = work_by_node(nodes, numbers)
@@ -143,10 +157,16 @@ class _Pricing:
         over = max(0.0, 1 - numbers.tick_s / length) if length > 0 else 0.0
         return load(self.rho, seconds, length) + self.rho * over * seconds**2 / 2
 
+    def estimate(self, strategy: Strategy) -> Estimate:
+        """Once: it does not depend on what is drawn."""
+        if strategy not in self._estimates:
+            self._estimates[strategy] = ESTIMATES[strategy](self.change, self.pace)
+        return self._estimates[strategy]
+
     def parts(self, strategy: Strategy, doubt: float = 0.0) -> _Parts:
         """`doubt`: ln of how many times more rows the new tree makes in between than is thought."""
         change = self.change
-        estimate = ESTIMATES[strategy](change, self.pace)
+        estimate = self.estimate(strategy)
         horizon, factor = self.outlook.horizon.seconds, exp(doubt)
         lasts = min(estimate.length_s, horizon)
         more = self._cpu(change.new, factor) - self._cpu(change.old, 1.0)
@@ -303,10 +323,7 @@ def advise(
     )
     possible = [one for one in offers if one.possible]
     chosen = max(possible, key=lambda one: one.gain_row_s, default=None)
-    curve = curve_of(outlook, change, pace)
-    factor = crossing(outlook, change, pace, curve)
-    why = reasons(change.model.span_s, offers, chosen, factor)
-    return Advice(change, offers, chosen, factor, why, pace, curve)
+    return Advice(outlook, change, offers, chosen, pace)
 
 
 def at_windows(outlook: Outlook, change: Change, pace: Pace, factor: float) -> Point:

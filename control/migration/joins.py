@@ -22,13 +22,14 @@ CORES = 2.0  # that ticks get, where nobody says
 @dataclass(frozen=True)
 class Joins:
     """`told`: Statistics.pack(). `delay_s`: how late rows may be. `since_s`: when this tree began to run, where a
-    migration put it in place."""
+    migration put it in place. `cores`: that all nodes share; 0 where each is a machine of its own."""
 
     shape: QueryShape
     running: Tree
     told: Mapping[str, Any]
     delay_s: float = 0.0
     since_s: float | None = None
+    cores: float = 0.0
 
     @cached_property
     def statistics(self) -> Statistics:
@@ -37,7 +38,7 @@ class Joins:
 
     @cached_property
     def model(self) -> Model:
-        return self.statistics.model()
+        return self.statistics.model(self.delay_s)
 
     @property
     def known(self) -> bool:
@@ -61,10 +62,10 @@ class Joins:
             numbers.recompute_s_per_row,
             numbers.sort_s_per_row,
             numbers.side_cores,
-            numbers.cores or CORES,
+            numbers.cores or self.cores or CORES,
             numbers.tick_s,
             numbers.swap_s,
-            delay_s=self.delay_s,
+            delay_s=self.model.delay_s,
             job_s=numbers.job_s,
             nodes=nodes,
         )
@@ -80,6 +81,7 @@ class Joins:
             "told": dict(self.told),
             "delay_s": self.delay_s,
             "since_s": self.since_s,
+            "cores": self.cores,
         }
 
     @staticmethod
@@ -90,7 +92,8 @@ class Joins:
         classes = tuple(tuple(span) for span in raw["classes"])
         bounds = tuple((early, late, seconds) for early, late, seconds in raw["bounds"])
         shape = QueryShape(tuple(raw["names"]), classes, bounds)
-        return Joins(shape, _tree(raw["tree"]), raw["told"], raw["delay_s"], raw["since_s"])
+        about = raw["told"], raw["delay_s"], raw["since_s"], raw.get("cores", 0.0)
+        return Joins(shape, _tree(raw["tree"]), *about)
 
 
 def _tree(raw: Any) -> Tree:

@@ -4,6 +4,9 @@ Results of inputs S a second: (∏ rates) · rate volume of S · selectivity of 
 (∏ rates) · state volume of S against the other side · selectivity of S. Both follow from rows being Poisson in time and
 keys not depending on time; neither depends on the shape of the tree below, so any trees of the same inputs agree on
 what they have in common. An n-way operator keeps its inputs and makes nothing in between.
+
+The papers let go of a row as soon as none to come can meet it. The engine lets go of runs, whose rows were made at one
+time: so what is made of old rows and a new one stays as long as the new one (`stays`).
 """
 
 from __future__ import annotations
@@ -50,6 +53,9 @@ class Model:
         float  # the longest window: how long a row may have to wait for a partner; infinite without
     )
     seen: Mapping[Mask, Known] = field(default_factory=dict)
+    stays: float = 0.0  # rows stay so many times as long as a window and `delay_s`; 0: row by row
+    delay_s: float = 0.0
+    widths: Mapping[Mask, float] = field(default_factory=dict)  # bytes of joined rows, where known
     _kept: dict[object, float] = field(default_factory=dict, repr=False, compare=False)
 
     @staticmethod
@@ -109,7 +115,27 @@ class Model:
         return self._kept[mask]
 
     def state_rows(self, mask: Mask, others: Mask) -> float:
-        """Rows of these inputs that can still meet a row to come of the others."""
+        """Rows of these inputs that are kept, to meet rows of the others."""
+        if not self.stays:
+            return self.live_rows(mask, others)
+        return self.rate(mask) * (self._reach(mask, others) + self.delay_s) * self.stays
+
+    def made_rows(self, mask: Mask, others: Mask) -> float:
+        """Those that are computed of what is kept, where nobody has them: also such as are over, of rows that are still
+        there."""
+        live = self.live_rows(mask, others)
+        if not self.stays:
+            return live
+        over_s = (self._reach(mask, others) + self.delay_s) * self.stays - self._reach(mask, others)
+        return live + self.rate(mask) * over_s
+
+    def _reach(self, mask: Mask, others: Mask) -> float:
+        """How long a row of these inputs may have to wait for one of the others that is the last to come."""
+        waits = self.reach[np.ix_(members(mask), members(others))].min(axis=0).max()
+        return max(0.0, float(waits))
+
+    def live_rows(self, mask: Mask, others: Mask) -> float:
+        """Those that can still meet a row to come."""
         at = (mask, 0 if self.alike else others)
         if at not in self._kept:
             volume = state_volume(self.reach, members(mask), members(others))
@@ -117,8 +143,19 @@ class Model:
         return self._kept[at]
 
     def width(self, mask: Mask) -> float:
-        """Bytes of a joined row."""
+        """Bytes of a joined row: one hash instead of several, and no key that is met no more."""
+        if mask in self.widths:
+            return self.widths[mask]
+        return self._bare(mask) * (1.0 if single(mask) else self._narrower)
+
+    def _bare(self, mask: Mask) -> float:
         return sum(self.row_bytes[n] for n in members(mask))
+
+    @cached_property
+    def _narrower(self) -> float:
+        """How wide joined rows are against their parts, as far as any are known."""
+        known = [size / self._bare(mask) for mask, size in self.widths.items() if self._bare(mask)]
+        return sum(known) / len(known) if known else 1.0
 
     def state_bytes(self, mask: Mask, others: Mask) -> float:
         return self.state_rows(mask, others) * self.width(mask)

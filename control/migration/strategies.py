@@ -162,18 +162,19 @@ def parallel(change: Change, pace: Pace) -> Estimate:
     cpu += change.new.cpu(pace.join_s, pace.insert_s) * (span - reach)
     both = change.old.cpu(pace.join_s, pace.insert_s) * span + cpu
     behind = max(0.0, both / pace.cores - span)
-    about = span + behind, 0.0, rows, cpu, change.new.state_bytes, behind
+    about = span + behind, 0.0, rows, cpu, _filled_bytes(change, span), behind
     return Estimate("parallel", *about, ticks_s=span + behind, ticks_cpu_s=cpu)
 
 
 def anew_bytes(change: Change) -> float:
-    """Memory of what the new plan does not share with the old one."""
-    needed = {(state.inputs, state.key) for state in change.matched.shared}
-    found = 0.0
+    """Memory of what the new plan does not share with the old one, when it begins: what is computed has no row yet
+    that none to come can meet."""
+    model, needed = change.model, {(one.inputs, one.key) for one in change.matched.shared}
+    found, rows = 0.0, _rows(change)
     for operator in change.new.operators:
-        shared = key(change.model.classes, operator.parts)
-        for mask, size in zip(operator.parts, operator.state_bytes, strict=True):
-            found += 0.0 if (mask, shared) in needed else size
+        shared = key(model.classes, operator.parts)
+        for mask in operator.parts:
+            found += 0.0 if (mask, shared) in needed else rows[mask] * model.width(mask)
     return found
 
 
@@ -208,15 +209,22 @@ def _unmatched(change: Change) -> Iterator[tuple[Mask, ...]]:
 def _recompute(change: Change, pace: Pace) -> tuple[float, float, float]:
     """CPU seconds and rows of the first pass: both sides read and the result made, children first. Last, how many of
     the rows are only sorted."""
-    sizes = {
-        mask: rows
-        for operator in change.new.operators
-        for mask, rows in zip(operator.parts, operator.state_rows, strict=True)
-    }
+    sizes = _rows(change)
     rows = sum(sizes[sum(masks)] + sum(sizes[m] for m in masks) for masks in _unmatched(change))
     sorted_rows = sum(sizes[state.inputs] for state in change.matched.sorted_anew)
     cpu = pace.recompute_s * rows + pace.sort_s * sorted_rows
     return cpu, rows + sorted_rows, sorted_rows
+
+
+def _rows(change: Change) -> dict[Mask, float]:
+    """Rows of the new plan's states when it begins: as they are kept, or as they are computed."""
+    model, out = change.model, dict[Mask, float]()
+    anew = {state.inputs for state in change.matched.recomputed}
+    for operator in change.new.operators:
+        whole = sum(operator.parts)
+        for mask, kept in zip(operator.parts, operator.state_rows, strict=True):
+            out[mask] = model.made_rows(mask, whole ^ mask) if mask in anew else kept
+    return out
 
 
 def _arriving(change: Change, pace: Pace) -> float:
@@ -228,6 +236,15 @@ def _arriving(change: Change, pace: Pace) -> float:
     )
     again = sum(model.rate(state.inputs) for state in change.matched.sorted_anew)
     return pace.recompute_s * rows + pace.sort_s * again
+
+
+def _filled_bytes(change: Change, span: float) -> float:
+    """State of a plan that starts empty, after so long: rows of m inputs come as t^(m−1)."""
+    return sum(
+        rate * span / len(members(mask)) * change.model.width(mask)
+        for operator in change.new.operators
+        for mask, rate in zip(operator.parts, operator.rows_in_per_s, strict=True)
+    )
 
 
 def _filling(load: TreeLoad, reach: float, pace: Pace) -> tuple[float, float]:

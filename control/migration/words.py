@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 CALLED: dict[Strategy, str] = {
     "moving": "moving state",
     "parallel": "the parallel track",
-    "delta": "the way without intermediate state",
+    "delta": "the delta plan",
 }
 
 

@@ -1,4 +1,5 @@
-"""Best gain: spill, clean up, move or nothing, whichever the cost model says gains most; amounts searched.
+"""Best gain: spill, clean up, move, another join order or nothing, whichever the cost model says gains most; amounts
+searched.
 
 Only what is likely to gain (P ≥ chance) and gains at least twice its cost is done. Local spill stays the
 nodes' own: early spills rarely pay, which the ranking shows.
@@ -18,12 +19,14 @@ from control.cost.outlook import Outlook, look
 from control.cost.search import ranked
 from control.limits import Limits
 from control.parameters import choice, number, whole
-from control.plans import Plan, Reason, Step, Topic, cleanup_of, move_of, spill_of
+from control.plans import Plan, Reason, Step, Topic, cleanup_of, migrate_to, move_of, spill_of
 from control.policies import victims
+from control.policies.orders import SETTLE_S, Choice, choices, seen
 from control.snapshot import ClusterSnapshot, Longs
 
 SHOWN = 6
 ANY = "any"
+TIMES = 2.0  # its cost an order must gain, as Priced.pays has it
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +48,11 @@ class BestGain:
     least_gain_row_s: float = number(
         1.0, 0.0, 1e15, "gains below this are not worth an action", "row·s"
     )
+    settle_s: float = number(
+        SETTLE_S, 0.0, 86_400.0, "how long a join order must have run before it is left", "s"
+    )
     only: str = choice(
-        ANY, (ANY, "move", "spill", "cleanup"), "which kind of option is done at all"
+        ANY, (ANY, "move", "spill", "cleanup", "migrate"), "which kind of option is done at all"
     )
     seed: int = whole(0, 0, 2**31, "of the draws")
     numbers: Coefficients = field(default_factory=Coefficients)
@@ -62,21 +68,42 @@ class BestGain:
         if since < self.span_s:
             return Plan.nothing("the last adaptation is too recent", rest)
         outlook = self.look(snapshot)
-        menu = [p for p in ranked(outlook, limits) if self._wanted(p)]
-        inputs = (rest, _nothing_said(outlook), *_menu_said(menu))
+        menu: list[Priced | Choice] = [*self._orders(outlook, limits)]
+        menu += [p for p in ranked(outlook, limits) if self._wanted(p.option.kind)]
+        menu.sort(key=lambda one: -one.gain_row_s)
+        inputs = (rest, _nothing_said(outlook), *_menu_said(menu, self.chance))
         return self._best(outlook, menu, inputs)
 
-    def _wanted(self, priced: Priced) -> bool:
-        return self.only == ANY or priced.option.kind in (self.only, "nothing")
+    def _wanted(self, kind: str) -> bool:
+        return self.only == ANY or kind in (self.only, "nothing")
+
+    def _orders(self, outlook: Outlook, limits: Limits) -> list[Choice]:
+        """Other join orders, once the running one has been seen for long enough."""
+        snapshot = outlook.snapshot
+        if not self._wanted("migrate") or seen(snapshot, self.settle_s):
+            return []
+        if migrate_to("", "", snapshot).bytes > limits.action_bytes_max:
+            return []
+        return choices(snapshot, self.numbers, outlook.rule, outlook.horizon, self.seed)
 
     def look(self, snapshot: ClusterSnapshot) -> Outlook:
         rule = LocalRule(self.threshold, self.spill_percent)
         return look(snapshot, self.numbers, Horizon(self.horizon_s), rule)
 
-    def _best(self, outlook: Outlook, menu: list[Priced], said: tuple[Reason, ...]) -> Plan:
+    def _best(
+        self, outlook: Outlook, menu: list[Priced | Choice], said: tuple[Reason, ...]
+    ) -> Plan:
         skipped: list[Reason] = []
         for priced in menu[:SHOWN]:
-            if priced.option.kind == "nothing" or priced.gain_row_s < self.least_gain_row_s:
+            if priced.gain_row_s < self.least_gain_row_s:
+                break
+            if isinstance(priced, Choice):
+                if doubt := priced.doubt(self.chance, TIMES):
+                    skipped.append(priced.said(Topic.SKIPPED, doubt, self.chance))
+                    continue
+                chosen = priced.said(Topic.CHOSEN, "gains most", self.chance)
+                return Plan((priced.step(outlook.snapshot),), (*said, *skipped, chosen))
+            if priced.option.kind == "nothing":
                 break
             if not priced.pays:
                 skipped.append(_reason(Topic.SKIPPED, "gains less than twice its cost", priced))
@@ -128,8 +155,13 @@ def _nothing_said(outlook: Outlook) -> Reason:
     )
 
 
-def _menu_said(menu: list[Priced]) -> list[Reason]:
-    return [_reason(Topic.CANDIDATES, f"rank {i + 1}", p) for i, p in enumerate(menu[:SHOWN])]
+def _menu_said(menu: list[Priced | Choice], chance: float) -> list[Reason]:
+    return [
+        one.said(Topic.CANDIDATES, f"rank {rank}", chance)
+        if isinstance(one, Choice)
+        else _reason(Topic.CANDIDATES, f"rank {rank}", one)
+        for rank, one in enumerate(menu[:SHOWN], start=1)
+    ]
 
 
 def _reason(

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from difflib import get_close_matches
 from typing import Any, ClassVar, Protocol
 
+from control.cost.coefficients import Coefficients
 from control.errors import PolicyError
 from control.limits import Limits
 from control.parameters import Parameter, describe, parse
 from control.plans import Plan
 from control.policies.active_disk import ActiveDisk
 from control.policies.best_gain import BestGain
+from control.policies.better_order import BetterOrder
 from control.policies.flux_hybrid import FluxHybrid
 from control.policies.flux_load import FluxLoad
 from control.policies.flux_memory import FluxMemory
@@ -43,6 +46,7 @@ KINDS: Mapping[str, type[Any]] = {
         FluxMemory,
         FluxHybrid,
         BestGain,
+        BetterOrder,
     )
 }
 
@@ -62,6 +66,14 @@ def policy_from(table: Mapping[str, Any], where: str = "policy file") -> Policy:
         )
     policy: Policy = parse(kind, rest, f"{where}, policy {name}")
     return policy
+
+
+def with_numbers(policy: Policy, numbers: Coefficients) -> Policy:
+    """A policy that uses the cost model, with what was learned; others as they are."""
+    if "numbers" not in getattr(type(policy), "__dataclass_fields__", {}):
+        return policy
+    made: Policy = replace(policy, numbers=numbers)  # type: ignore[type-var]
+    return made
 
 
 def parameters_of(name: str) -> tuple[Parameter, ...]:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
 from control.actions import State
 from control.ledger import ActionRow
+from control.plans import nodes_of, step_from_json
 from control.rules import Rule
 from control.simulate.backtest import Fired, Setting, through
 from control.snapshot import ClusterSnapshot
@@ -42,7 +43,7 @@ def agreement(
             f
             for f in left
             if f.do == step["do"]
-            and f.nodes == _nodes(step)
+            and f.nodes == nodes_of(step_from_json(step))
             and abs(f.time_s - row.started_s) <= within_s
         ]
         if near:
@@ -57,7 +58,3 @@ def agreement(
         "missed": missed,
         "extra": len(left),
     }
-
-
-def _nodes(step: Mapping[str, Any]) -> tuple[int, ...]:
-    return (step["source"], step["target"]) if step["do"] == "move" else (step["node"],)

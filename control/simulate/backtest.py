@@ -27,6 +27,7 @@ from control.limits import ON_REQUEST, Limits
 from control.people import Role
 from control.plans import (
     Cleanup,
+    Migrate,
     Move,
     Plan,
     Spill,
@@ -73,6 +74,7 @@ class Fired:
     pause_s: float
     seconds: float
     gain_row_s: float
+    order: str = ""  # that was changed to
 
 
 @dataclass
@@ -232,6 +234,7 @@ class _Run:
                 pause_s,
                 seconds,
                 told["gain_row_s"],
+                step.order if isinstance(step, Migrate) else "",
             )
             self.tally.fired.append(fired)
         if self.setting.really is not None:
@@ -240,8 +243,8 @@ class _Run:
         self._begin(self.ahead.popleft(), preview["steps"][0]["duration_s"])
 
     def _begin(self, step: Step, seconds: float) -> None:
-        """A spill and a budget count at once; a move and a cleanup when they are through."""
-        if isinstance(step, Move | Cleanup):
+        """A spill and a budget count at once; a move, a cleanup and another join order when they are through."""
+        if isinstance(step, Move | Cleanup | Migrate):
             seconds = seconds or self._seconds(step)
             self.real.in_flight[self.real.rows_of(step)] = True
             self.jobs.append((self.real.now_s + seconds, step))
@@ -322,6 +325,7 @@ def told(rule: Rule, tally: Tally, worlds: Sequence[tuple[Replay, Replay]]) -> d
             "daily_pause_s_max": tally.daily_pause_s_max,
         },
         "benefit": _benefit(tally, worlds),
+        "orders": _orders(tally),
         "course": tally.course.told(),
     }
 
@@ -348,6 +352,23 @@ def _benefit(tally: Tally, worlds: Sequence[tuple[Replay, Replay]]) -> dict[str,
     }
 
 
+ORDERS = (
+    "Changes of the join order: state, spills and delays go on as they were recorded, under the order that ran, and are "
+    "not in the benefit; what each change would have gained is the model's word."
+)
+
+
+def _orders(tally: Tally) -> dict[str, Any]:
+    """Of changes of the join order."""
+    changes = [fired for fired in tally.fired if fired.do == "migrate"]
+    return {
+        "changes": len(changes),
+        "gain": "model",
+        "gain_row_s": sum(fired.gain_row_s for fired in changes),
+        "text": ORDERS if changes else "",
+    }
+
+
 def _fired_to_json(fired: Fired) -> dict[str, Any]:
     return {
         "time_s": fired.time_s,
@@ -357,6 +378,7 @@ def _fired_to_json(fired: Fired) -> dict[str, Any]:
         "groups": fired.groups,
         "pause_s": fired.pause_s,
         "gain_row_s": fired.gain_row_s,
+        "order": fired.order,
     }
 
 

@@ -3,6 +3,9 @@
 What a group's state and results would be does not depend on where it is or on which tier: bytes and rows come
 from the recording, results too, with what was owed added. Placement, tiers, memory by node, and what is owed
 here follow from what is done here. Between two recorded snapshots everything goes straight from one to the other.
+
+A join order that was changed here is one in name only: nobody has recorded what groups of another order's operators
+would have. Who looks for a better one sees the order that was changed to, with the rates and selectivities as recorded.
 """
 
 from __future__ import annotations
@@ -12,7 +15,10 @@ from dataclasses import replace
 import numpy as np
 
 from control.limits import OPEN
-from control.plans import Cleanup, Move, SetBudget, Spill, Step, pairs_of
+from control.migration.joins import Joins
+from control.migration.trees import Tree
+from control.orders import tree_of
+from control.plans import Cleanup, Migrate, Move, SetBudget, Spill, Step, pairs_of
 from control.policies.local_spill import LocalSpill
 from control.snapshot import (
     HALF_LIFE_S,
@@ -61,6 +67,7 @@ class Replay:
         self.rate = groups.rows_out_per_s.copy()  # decayed, as the engine tells it
         self.round_in, self.round_out = np.zeros(len(groups)), np.zeros(len(groups))
         self.in_flight = groups.in_flight.copy()
+        self.order: tuple[Tree, float] | None = None  # changed to, and when
         self.history = replace(recorded.history, round_start_s=recorded.time_s)
 
     def enter(self, after: ClusterSnapshot) -> None:
@@ -145,6 +152,10 @@ class Replay:
         if isinstance(step, SetBudget):
             self.budgets[step.node] = step.bytes
             return
+        if isinstance(step, Migrate):
+            joins = self.before.joins
+            self.order = (tree_of(joins, step.order), self.now_s) if joins is not None else None
+            return
         rows = self.rows_of(step)
         if isinstance(step, Move):
             self.owner[rows] = step.target
@@ -180,7 +191,15 @@ class Replay:
             nodes=self._nodes(),
             groups=self._groups(),
             history=self.history,
+            joins=self._joins(),
         )
+
+    def _joins(self) -> Joins | None:
+        joins = self.before.joins
+        if joins is None or self.order is None:
+            return joins
+        tree, since_s = self.order
+        return replace(joins, running=tree, since_s=since_s)
 
     def _nodes(self) -> Nodes:
         was, count = self.before.nodes, len(self.before.nodes)

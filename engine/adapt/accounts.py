@@ -7,12 +7,13 @@ from (control/cost/recalibrate.py); what was not measured is left out.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from control.actions import Action, State
+from control.cost.coefficients import Coefficients
 from control.plans import (
     Cleanup,
     Migrate,
@@ -24,6 +25,8 @@ from control.plans import (
     nodes_of,
     parts_of,
 )
+from control.policies.registry import Policy as Kind
+from control.policies.registry import with_numbers
 from control.snapshot import ClusterSnapshot
 from engine.adapt.picture import together
 from engine.adapt.receipts import DISK, MEMORY, Count, Part, Switch, receipt
@@ -40,6 +43,7 @@ if TYPE_CHECKING:
     from engine.adapt.progress import Log
 
 Body = dict[str, Any]
+LATELY = 0.1  # the last tick's part in how long ticks take
 
 
 @dataclass
@@ -83,6 +87,7 @@ class Accounts:
         self.flow, self.records, self.snapshot = flow, records, snapshot
         self._last = manifest
         self._open: dict[str, Account] = {}
+        self._tick_s = 0.0  # as ticks with input take by now
 
     def begin(self, log: Log, budget: int | None = None) -> None:
         """An action begins. `budget`: of its node, where it sets another."""
@@ -120,9 +125,25 @@ class Accounts:
         if outcome.disk:
             self._local(outcome, commit, before, after)
 
+    @property
+    def numbers(self) -> Coefficients:
+        """The cost model's, with what is measured here."""
+        return self._measured(Coefficients())
+
+    def informed(self, kind: Kind) -> Kind:
+        """A policy that uses the cost model, with what is measured here; others as they are."""
+        numbers = getattr(kind, "numbers", None)
+        if not isinstance(numbers, Coefficients):
+            return kind
+        return with_numbers(kind, self._measured(numbers))
+
+    def _measured(self, numbers: Coefficients) -> Coefficients:
+        return replace(numbers, tick_s=self._tick_s) if self._tick_s else numbers
+
     def publish(self, report: TickReport) -> None:
-        """As a port of the ticker: how long ticks take meanwhile."""
+        """As a port of the ticker: how long ticks take, also those of an action's time."""
         if report.tick is not None:
+            self._tick_s += (report.seconds - self._tick_s) * (LATELY if self._tick_s else 1.0)
             for account in self._open.values():
                 account.ticks += 1
                 account.ticking_s += report.seconds
@@ -225,6 +246,9 @@ def _figures(account: Account, step: Step) -> dict[str, float]:
         "bytes": 0,
     }
     found |= log.figures
+    if isinstance(step, Migrate):
+        found |= {"bytes": log.figures.get("bytes", action.bytes)}
+        found |= log.toll.figures(found["pause_s"])
     if account.ticks:
         found["tick_s"] = account.ticking_s / account.ticks
     if action.state is not State.DONE:

@@ -16,7 +16,7 @@ from control.migration.model import Model
 from control.migration.trees import states
 from control.plans import Migrate
 from engine.adapt.making import Making, way_to
-from engine.adapt.progress import Course, Log, lighten
+from engine.adapt.progress import Course, Log, lighten, resume
 from engine.hashing import FULL_MASK
 from engine.plan import matching
 from engine.plan.delta import Orders
@@ -53,13 +53,7 @@ def go_on(desk: Desk) -> None:
         return
     desk.again_s = desk.now_s() + AGAIN_S
     size = sum(desk.ticker.manifest.memory_bytes(node) for node in range(desk.nodes))
-    step, action = Migrate(found.to, "delta", size), desk.records.actions.get(found.action)
-    if action is None or action.over:
-        desk.start(step, by="restart")
-        return
-    log = Log(desk, action)
-    desk.accounts.begin(log)
-    desk.go_on(log, step)
+    resume(desk, Migrate(found.to, "delta", size), found.action)
 
 
 def way(desk: Desk, step: Migrate, action: str = "") -> Transition:
@@ -96,7 +90,7 @@ def bridge(desk: Desk, log: Log, step: Migrate) -> Course:
     """All steps; from the second tree's on also those of an earlier life."""
     if delta_of(desk.ticker) is None:
         yield from _to_bases(desk, log, step)
-    log.kept, log.onward = "the plan without intermediate state runs on", ONWARD
+    log.kept, log.onward, log.lasting = "the plan without intermediate state runs on", ONWARD, True
     log.reach("Recompute")
     one = Making(desk, log, way_to(desk, step), spills=True, share=SORTED)
     one.quiet.keep()

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from engine.adapt import pieces
-from engine.columns import concat, take_rows
+from engine.columns import Longs, concat, longs, take_rows
 from engine.flow import Op
 from engine.hashing import group_of, hash_keys
 from engine.node_step import joined, merged
@@ -38,6 +38,7 @@ class Onto:
     placement: tuple[int, ...]
     tiers: Tiers
     mask: int  # of hashes
+    span_us: int | None = None  # as of the side: runs that end further apart in time stay apart
     room: Mapping[int, int] = field(
         default_factory=dict
     )  # bytes of memory by node; what is more is on disk only
@@ -183,10 +184,21 @@ class _Piles:
         self.waiting, self.size = [], 0
         owner = np.array(onto.placement)[group_of(hashes(whole), tiers.groups)]
         for node in np.unique(owner).tolist():
-            mine = take_rows(whole, np.flatnonzero(owner == node))
-            fresh, fits = Fresh(self.version, node), self._fits(node, mine.nbytes)
-            made = files.written(mine, tiers, fresh, Clock(onto.times), memory=fits)
-            self.made.setdefault(node, []).extend(made)
+            for rows in self._spans(whole, np.flatnonzero(owner == node)):
+                mine = take_rows(whole, rows)
+                fresh, fits = Fresh(self.version, node), self._fits(node, mine.nbytes)
+                made = files.written(mine, tiers, fresh, Clock(onto.times), memory=fits)
+                self.made.setdefault(node, []).extend(made)
+
+    def _spans(self, whole: pa.RecordBatch, rows: Longs) -> Iterator[Longs]:
+        """Rows that go at about the same time, so that they need not stay for the youngest of all. Two spans at once:
+        what is made here is not merged with what other nodes make."""
+        if self.onto.span_us is None or not self.onto.times:
+            yield rows
+            return
+        span = longs(whole.column(self.onto.times[0]))[rows] // (2 * self.onto.span_us)
+        for one in np.unique(span):
+            yield rows[span == one]
 
     def _fits(self, node: int, size: int) -> bool:
         """Is there room for so much more in the node's memory?"""

@@ -12,7 +12,7 @@ import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from control import arbiter
 from control.actions import Action, State
@@ -23,10 +23,12 @@ from control.plans import Migrate, Plan, SetBudget, Spill, Step
 from control.requests import Request, plan_for
 from control.snapshot import NO_LIMIT, ClusterSnapshot, History
 from engine import replanning
-from engine.adapt import bridging, courses, kinds, migrating, parallel, room
+from engine.adapt import courses, kinds, migrating, parallel, room
 from engine.adapt.accounts import Accounts
-from engine.adapt.edits import Edit
+from engine.adapt.edits import Edit, amended
 from engine.adapt.errands import Errands
+from engine.adapt.foretell import foretold
+from engine.adapt.joins import JoinStatistics, kept_in
 from engine.adapt.orders import Orders, with_suspended
 from engine.adapt.picture import Rounds, snapshot, whole
 from engine.adapt.policy import Policy
@@ -39,13 +41,15 @@ from engine.brief import Settle
 from engine.flow import Flow
 from engine.outcome import Outcome
 from engine.plan.matching import Transition
-from engine.sinks.staged import final_name
 from engine.state import model as state
 from engine.state.commits import Commit
 from engine.state.model import Place
 
 if TYPE_CHECKING:
     from engine.tick import Ticker
+
+
+REFUSED_S = 60.0
 
 
 class Desk:
@@ -82,13 +86,13 @@ class Desk:
         self._rounds = Rounds()
         self._runs = Runs(side(ticker), lambda: self.wall_s(), self._over)
         self._rounds.begin(ticker, clock())
+        self.joins = JoinStatistics(ticker.setup, kept_in(ticker.setup))
         self.jobs_apart = policy.patient
         ticker.orders, ticker.noticed = self.orders, self._noticed
         self.accounts = Accounts(self.flow, records, ticker.manifest, self.snapshot)
         ticker.ports = (*ticker.ports, self.accounts)
         self.again_s = -1e18  # until then nobody goes on with what an action has left behind
-        parallel.go_on(self)
-        bridging.go_on(self)
+        kinds.go_on(self)
 
     @property
     def running(self) -> list[Running]:
@@ -151,8 +155,8 @@ class Desk:
             self.ticker.tick(None, None, {})
             self._runs.advance()
         if not self.ending:
+            kinds.go_on(self)
             self.errands.advance(self)
-            bridging.go_on(self)
             self._decide(now)
         while self.policy.patient and self._runs.waits_for_job:
             self._runs.wait()
@@ -192,6 +196,7 @@ class Desk:
         """Give up what runs; nothing is half done, as nothing counts before its commit."""
         self._runs.give_up("the query stops")
         self.errands.give_up("the query stops")
+        self.joins.keep()
         self.watch(self)
         self.records.write()
 
@@ -200,7 +205,8 @@ class Desk:
     def ask(self, request: Request, by: str) -> Action | Refusal:
         """What a person or a script asks for, carried out or refused with the reason."""
         now = self.snapshot()
-        plan = plan_for(request, now, self.policy.local.victim, self.policy.local.seed)
+        local, numbers, rule = self.policy.local, self.accounts.numbers, self.policy.rule
+        plan = plan_for(request, now, local.victim, local.seed, numbers=numbers, rule=rule)
         if isinstance(plan, Refusal):
             self.records.refused(by, request, [plan], self.now_s())
             return plan
@@ -227,7 +233,13 @@ class Desk:
             self.records.refused(by, plan, refusals, self.now_s())
             return []
         self.records.decided(by, plan, self.now_s())
-        return [self.start(step, by, name) for step in plan.steps]
+        told = self._foretold(plan, now) if self.records.report is not None else []
+        made = [self.start(step, by, name) for step in plan.steps]
+        self.records.predicted |= {a.id: one for a, one in zip(made, told, strict=False)}
+        return made
+
+    def _foretold(self, plan: Plan, now: ClusterSnapshot) -> list[dict[str, Any]]:
+        return foretold(plan, now, self.accounts.numbers, self.policy.rule)
 
     def start(self, step: Step, by: str, name: str = "") -> Action:
         name = name or f"{self.records.count + 1:04d}-{uuid.uuid4().hex[:6]}"
@@ -303,6 +315,7 @@ class Desk:
         """Commit another plan with the state that it begins with; everything here is about that one from now on."""
         replanning.swap(self.ticker, way, runs, disk, action, self._asked())
         self._runs.side.replanned()
+        self.joins.replanned(self.ticker.setup, self.now_s())
         self._owing = self._seen = None
         self.accounts.replanned(self.flow, action, self.ticker.manifest)
 
@@ -314,23 +327,10 @@ class Desk:
             return False
         made = merged or {}
         self.records.cost(action, sum(one.cpu_s for one in made.values()))
-        version = self.ticker.manifest.version + 1
-        staged = [file for one in made.values() for file in one.staged]
-        named = [
-            [tmp, final_name(version, self.nodes + n), *rest]
-            for n, (tmp, _, *rest) in enumerate(staged)
-        ]
-        outcome = Outcome(
-            {},
-            dict(edit.changes),
-            [hold for one in made.values() for hold in one.holds],
-            {"results": named} if named else {},
-            {op: one.delta for op, one in made.items() if one.delta is not None},
-            {},
-            {},
-        )
+        outcome = amended(edit, made, self.ticker.manifest.version + 1, self.nodes)
         named_by = (action,) if action else ()
         self.ticker.amend(outcome, edit.placement, {**edit.disk}, named_by, self._asked())
+        self.joins.came_out(outcome.holds)
         self.accounts.committed(action, self.ticker.manifest, made)
         return True
 
@@ -340,7 +340,14 @@ class Desk:
         history = History(self._moved_s or -1e18, self._rounds.start_s, 0.0, 0.0, self._forced)
         now = self.now_s()
         bare = snapshot(
-            self.ticker, self.budgets, self._rounds, history, self._flying, now, self._version_s
+            self.ticker,
+            self.budgets,
+            self._rounds,
+            history,
+            self._flying,
+            now,
+            self._version_s,
+            self.joins.joins,
         )
         self._owing = follow(self._owing or Owing.nothing(bare), self._seen or bare, bare)
         self._seen = bare
@@ -356,10 +363,15 @@ class Desk:
             return
         self._decided_s = now
         seen = self.snapshot()
-        plan = self.policy.kind.decide(seen, self.policy.limits)
+        kind = self.policy.kind
+        if not self.policy.minute_s:  # by a clock of its own, ticks' real length says nothing
+            kind = self.accounts.informed(kind)
+        plan = kind.decide(seen, self.policy.limits)
         if plan.steps and not plan.local:
             made = self.submit(plan, self.policy.kind.name, seen)
             self._forced += sum(a.step.bytes for a in made if isinstance(a.step, Spill))
+            if not made and any(isinstance(step, Migrate) for step in plan.steps):
+                self._decided_s += REFUSED_S  # what speaks against an order is not over soon
         else:
             self.records.decided(self.policy.kind.name, plan, now)
         self._rounds.begin(self.ticker, now)
@@ -368,8 +380,9 @@ class Desk:
 
     def _noticed(self, outcome: Outcome, commit: Commit) -> None:
         """After every tick: nodes may have spilled by themselves."""
-        now = self.now_s()
+        now, back = self.now_s(), frozenset(op for op, _ in self.settle)
         self._runs.ticked(outcome.work)
+        self.joins.ticked(outcome, commit, self.ticker.manifest, back, now)
         self.settle.clear()  # done, once: another tick may begin before the next boundary
         self.let_in = {}
         if self._last_s:

@@ -8,16 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 from engine.adapt.orders import Orders
 from engine.adapt.overflow import part
 from engine.flow import Flow, Op
 from engine.outcome import Outcome
+from engine.sinks.staged import final_name
 from engine.state import ranges
 from engine.state.files import in_order
 from engine.state.model import Change, Manifest, Place, Run, Runs
 from engine.state.ranges import Ranges
 from engine.watermarks import NEVER
+
+if TYPE_CHECKING:
+    from engine.adapt.tasks import Merged
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +40,24 @@ class Edit:
             {**self.disk, **other.disk},
             {**self.placement, **other.placement},
         )
+
+
+def amended(edit: Edit, merged: Mapping[str, Merged], version: int, nodes: int) -> Outcome:
+    """What a commit without a tick comes to; `merged`: of clean-ups, by operator. Files of results are named after those
+    of the nodes."""
+    staged = [file for one in merged.values() for file in one.staged]
+    named = [
+        [tmp, final_name(version, nodes + n), *rest] for n, (tmp, _, *rest) in enumerate(staged)
+    ]
+    return Outcome(
+        {},
+        dict(edit.changes),
+        [hold for one in merged.values() for hold in one.holds],
+        {"results": named} if named else {},
+        {op: one.delta for op, one in merged.items() if one.delta is not None},
+        {},
+        {},
+    )
 
 
 def after_tick(

@@ -21,6 +21,7 @@ from control.plans import Plan, Step, plan_from_json
 
 if TYPE_CHECKING:
     from engine.adapt.desk import Desk
+    from engine.adapt.records import Records
 
 DONE, REFUSED, FAILED = "done", "refused", "failed"
 
@@ -52,8 +53,15 @@ class _Errand:
     wish: Wish
     plan: Plan
     left: list[Step]
+    records: Records
     actions: list[str] = field(default_factory=list)
     now: str = ""  # the action that is on its way
+
+    def given_up(self, why: str) -> str:
+        """What there is to say when the query stops: some actions do not end with it."""
+        action = self.records.actions.get(self.now)
+        goes_on = action is not None and not action.over
+        return f"{why}; action {self.now} goes on with the next start" if goes_on else why
 
 
 class Errands:
@@ -103,7 +111,7 @@ class Errands:
         while not self._left.empty():
             self._end(self._left.get().command, FAILED, f"{why}; state unchanged", [])
         for errand in self._now:
-            self._end(errand.wish.command, FAILED, why, errand.actions)
+            self._end(errand.wish.command, FAILED, errand.given_up(why), errand.actions)
         self._now.clear()
 
     def _begin(self, desk: Desk, wish: Wish) -> None:
@@ -119,7 +127,7 @@ class Errands:
             self._end(wish.command, REFUSED, text, [], said)
             return
         plan = plan_from_json(wish.plan)
-        self._now.append(_Errand(wish, plan, list(plan.steps)))
+        self._now.append(_Errand(wish, plan, list(plan.steps), desk.records))
 
     def _further(self, desk: Desk, errand: _Errand) -> None:
         while True:

@@ -10,9 +10,20 @@ from engine.adapt.progress import Course, Log
 
 if TYPE_CHECKING:
     from engine.adapt.desk import Desk
-
+    from engine.tick import Ticker
 
 Long = Move | Spill | Cleanup | Migrate  # what goes on over several ticks
+
+
+def doing(ticker: Ticker) -> str:
+    """The action that what runs now is half way of."""
+    return parallel.doing(ticker) or bridging.doing(ticker)
+
+
+def go_on(desk: Desk) -> None:
+    """What an earlier life has left on its way, or a commit that could not be written, is taken further."""
+    parallel.go_on(desk)
+    bridging.go_on(desk)
 
 
 def course(desk: Desk, log: Log, step: Long) -> Course:

@@ -235,10 +235,15 @@ class Making:
         if not work:
             return
         size = sum(run.bytes for some in work.values() for order in some for run in runs_of(order))
+        asked_s, log = self.desk.wall_s(), self.log
         found: Found = yield Job(work, names(work), None if at_once else size, at_once)
+        log.toll.job(log.costs, self.desk.wall_s() - asked_s, at_once=at_once)
         for node in work:
-            for (side, _), raw in zip(orders[node], found[node], strict=True):
-                self._take(side, Derived.unpack(raw))
+            every = zip(orders[node], found[node], log.costs[node], strict=True)
+            for (side, order), raw, (cpu_s, _) in every:
+                made = Derived.unpack(raw)
+                log.toll.made(order, made, cpu_s)
+                self._take(side, made)
         self._check_room()
 
     def _take(self, side: Side, made: Derived) -> None:
@@ -268,7 +273,7 @@ class Making:
         # Nodes that work side by side know nothing of each other.
         room = {n: max(0, self._room(n)) // nodes for n in range(nodes) if n in self.desk.budgets}
         about = columns, op.keys, given.times, placement, self._tiers(op), mask
-        return Onto(*about, room if self.spills else {})
+        return Onto(*about, given.span_us, room if self.spills else {})
 
     def _tiers(self, op: Op) -> Tiers:
         return replace(self.desk.ticker.setup.folders, groups=op.groups)
@@ -303,6 +308,7 @@ class Making:
             "runs_shared": shared,
             "rows_made": self.rows,
         }
+        self.log.toll.swaps += 1
         self.desk.swap(self.way, runs, disk, self.log.action.id if done else "")
 
     def _on_disk(self, runs: dict[Place, Runs]) -> dict[Place, Runs]:

@@ -4,6 +4,9 @@ From one commit on both plans run in every tick (tracks.py): the old one makes w
 rest. Once windows say that no row to come can be in a result with an old row, one commit more leaves the new plan
 alone. Until then one commit leaves the old one alone, which has had every row. What runs is in the manifest, so that
 a restart goes on with both.
+
+In the paper's order the new plan's results stay hidden until the old one has ended, or has the query to itself again:
+either commit lets them out. They are files by then, so it is not memory that bounds them but a window's results on disk.
 """
 
 from __future__ import annotations
@@ -12,12 +15,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from control.arbiter import Refusal, Why
 from control.plans import Migrate
 from control.snapshot import NO_LIMIT
 from engine import lasting, tracks, watermarks
 from engine.adapt.making import way_to
-from engine.adapt.progress import LATER, Course, Log
+from engine.adapt.progress import LATER, Course, Log, resume
 from engine.adapt.quiet import Quiet
 from engine.adapt.running import Cancelled, GivenUp
 from engine.errors import StateError
@@ -25,13 +30,16 @@ from engine.hashing import FULL_MASK
 from engine.plan import matching
 from engine.plan.matching import Transition
 from engine.state.files import in_order
-from engine.state.model import Place, Runs
+from engine.state.model import Place, Run, Runs
 from engine.state.replan import Named, Replan, Track
 
 if TYPE_CHECKING:
     from engine.adapt.desk import Desk
     from engine.flow import Op
+    from engine.reports import Doubles
     from engine.tick import Ticker
+
+FILES_MAX = 20_000  # hidden ones, whose names are in the manifest: one a node and tick
 
 
 def track_of(desk: Desk) -> Track | None:
@@ -47,15 +55,11 @@ def doing(ticker: Ticker) -> str:
 
 
 def go_on(desk: Desk) -> None:
-    """Where an earlier life has left two plans behind, they are somebody's to end."""
-    if track := track_of(desk):
-        action, step = desk.records.actions.get(track.action), _step(desk, track)
-        if action is None or action.over:
-            desk.start(step, by="restart")
-            return
-        log = Log(desk, action)
-        desk.accounts.begin(log)
-        desk.go_on(log, step)
+    """Two plans that nobody is about to end, as an earlier life or a commit that failed has left them, are somebody's."""
+    track = track_of(desk)
+    if track is None or any(isinstance(run.action.step, Migrate) for run in desk.running):
+        return
+    resume(desk, _step(desk, track), track.action)
 
 
 def _step(desk: Desk, track: Track) -> Migrate:
@@ -70,32 +74,56 @@ def against(desk: Desk, way: Transition) -> Iterator[Refusal]:
     if pair := tracks.endless(desk.ticker.setup.query):
         one, other = pair
         text = f"no window bounds how long rows of {one} wait for rows of {other}"
-        yield Refusal(Why.ENDLESS, f"both plans would have to run for ever: {text}")
-    need, room = _need(desk, way), sum(max(0, desk.room(n)) for n in range(desk.nodes))
-    if any(n in desk.budgets for n in range(desk.nodes)) and need > room:
-        text = "the nodes have no room for the states of both plans, in bytes"
-        yield Refusal(Why.NO_ROOM_FOR_PLAN, text, need, room)
+        rows = sum(run.rows for op, at in _sides(desk, one) for run in _all(desk, op, at))
+        yield Refusal(Why.ENDLESS, f"both plans would have to run for ever: {text}", rows, 0)
+    need = _need(desk, way)
+    for node in sorted(desk.budgets):
+        room = max(0, desk.room(node))
+        if node < desk.nodes and need[node] > room:
+            text = f"node {node} has no room for the states of both plans, in bytes"
+            yield Refusal(Why.NO_ROOM_FOR_PLAN, text, int(need[node]), room)
 
 
-def _need(desk: Desk, way: Transition) -> int:
-    """Bytes that the new plan's states will come to, as far as the old plan has states of the same rows by now."""
+def _need(desk: Desk, way: Transition) -> Doubles:
+    """Bytes on each node that the new plan's states will come to, as far as the old plan has states of the same rows
+    by now, and that spilled ones take when they come back."""
     have: dict[frozenset[str], int] = {}
     for op in _joins(desk):
         for at, side in enumerate(op.sides):
-            size = sum(run.bytes for runs in _runs(desk, op, at) for run in runs)
-            have[frozenset(side.aliases)] = size
-    joins = [op for op in way.flow.ops if op.grouping is None]
-    return sum(have.get(frozenset(side.aliases), 0) for op in joins for side in op.sides)
+            spilled = sum(int(run.bytes_of(op.groups).sum()) for run in _spilled(desk, op, at))
+            memory = sum(run.bytes for run in _all(desk, op, at))
+            have[frozenset(side.aliases)] = memory + spilled
+    manifest = desk.ticker.manifest
+    need = np.array([float(manifest.disk_bytes(node)) for node in range(desk.nodes)])
+    owners = {one.id: one.placement for one in way.replan.operators}
+    for op in way.flow.ops:
+        if op.grouping is None:
+            size = sum(have.get(frozenset(side.aliases), 0) for side in op.sides)
+            need += np.bincount(owners[op.id], minlength=desk.nodes) / op.groups * size
+    return need
 
 
 def _joins(desk: Desk) -> list[Op]:
     return [op for op in desk.flow.ops if op.grouping is None]
 
 
-def _runs(desk: Desk, op: Op, place: int) -> Iterator[Runs]:
-    """What an operator keeps at a place of its, node by node."""
+def _sides(desk: Desk, alias: str) -> Iterator[tuple[Op, int]]:
+    """Where an input's rows are kept alone."""
+    for op in _joins(desk):
+        for at, side in enumerate(op.sides):
+            if side.aliases == (alias,):
+                yield op, at
+
+
+def _all(desk: Desk, op: Op, place: int) -> Iterator[Run]:
+    """What an operator keeps in memory at a place of its, on all nodes."""
     for node in range(desk.nodes):
-        yield desk.ticker.manifest.runs.get(Place(op.id, node, place), ())
+        yield from desk.ticker.manifest.runs.get(Place(op.id, node, place), ())
+
+
+def _spilled(desk: Desk, op: Op, place: int) -> Iterator[Run]:
+    for node in range(desk.nodes):
+        yield from desk.ticker.manifest.disk.get(Place(op.id, node, place), ())
 
 
 def run_beside(desk: Desk, log: Log, step: Migrate) -> Course:
@@ -110,8 +138,8 @@ def run_beside(desk: Desk, log: Log, step: Migrate) -> Course:
                 one.start(step)
         else:
             one.quiet.keep()
-        log.kept = "both plans run on"
-        log.reach("BothPlans")
+            log.reach("BothPlans")
+        log.lasting = True
         with log.step("BothPlans"):
             yield from one.both()
             log.note(one.new_bytes())
@@ -146,7 +174,9 @@ class _Beside:
         way, ticker = way_to(self.desk, step), self.desk.ticker
         setup = ticker.setup
         named = tuple(Named(op.id, ticker.placements[op.id]) for op in setup.flow.ops)
-        track = Track(way.replan, self._until(), self._old_rows(), self.log.action.id)
+        action = self.log.action
+        hidden = action.course.endswith("_hold")
+        track = Track(way.replan, self._until(), self._old_rows(), action.id, hidden)
         old = way.replan
         both = Replan(setup.query.order, named, old.nodes, old.following, old.sources, track)
         self._swap(both, {}, done=False)
@@ -159,7 +189,7 @@ class _Beside:
         before, old = self._shown(), [op for op in _joins(self.desk) if op.parted]
         self._swap(track.plan, {}, done=True)
         new = [op.id for op in _joins(self.desk)]
-        self.log.about = {
+        self.log.about |= {
             "order_before": before,
             "order_after": self._shown(),
             "operators_kept": [op.id for op in self.desk.flow.ops if op.grouping is not None],
@@ -194,6 +224,8 @@ class _Beside:
         exact = setup.hash_mask == FULL_MASK
         found = matching.current(setup.spec, setup.query, setup.plan, replan, exact=exact)
         self.quiet.over()
+        if (track := track_of(self.desk)) is not None and track.withholds:
+            self.log.about["rows_withheld"] = sum(one.rows for one in track.withheld)
         way = Transition(*found, replan, {}, ())
         self.desk.swap(way, runs, {}, self.log.action.id if done else "")
         self.quiet = Quiet(self.desk, _joins(self.desk))
@@ -208,8 +240,9 @@ class _Beside:
         """Until no old row can be part of a result to come."""
         track = track_of(self.desk)
         assert track is not None
-        while other := self._meets(track):
+        while (other := self._meets(track)) and self._old_rows():
             self._check_room()
+            self._check_files()
             if self.desk.ending:
                 text = f"the input has ended before rows of {other} were too new for old rows"
                 raise self.quiet.error(text, "Give it more input, or a shorter window.")
@@ -239,16 +272,24 @@ class _Beside:
         for op in _joins(self.desk):
             if op.parted or track_of(self.desk) is None:
                 for at in range(len(op.sides)):
-                    rows += sum(run.rows for runs in _runs(self.desk, op, at) for run in runs)
+                    rows += sum(run.rows for run in _all(self.desk, op, at))
         return rows
 
     def new_bytes(self) -> int:
         """Of the new plan's state."""
         new = [op for op in _joins(self.desk) if not op.parted]
         places = [(op, at) for op in new for at in range(op.places)]
-        return sum(
-            run.bytes for op, at in places for runs in _runs(self.desk, op, at) for run in runs
-        )
+        return sum(run.bytes for op, at in places for run in _all(self.desk, op, at))
+
+    def _check_files(self) -> None:
+        """What is hidden is named in the manifest, which is not to grow for ever."""
+        track = track_of(self.desk)
+        files = len(track.withheld) if track is not None else 0
+        if files > FILES_MAX:
+            raise self.quiet.error(
+                f"{files:,} files of results wait for the old plan's end, {FILES_MAX:,} are the most",
+                "Let ticks take longer (trigger_seconds), or results come at once (hold = false).",
+            )
 
     def _check_room(self) -> None:
         """Both plans' states are the nodes' to keep, and nothing may be spilled meanwhile."""

@@ -12,6 +12,7 @@ from control.plans import Move, Step, move_of
 from control.snapshot import NO_LIMIT, ClusterSnapshot, Groups, History, Nodes, Operator
 
 if TYPE_CHECKING:
+    from control.migration.joins import Joins
     from engine.flow import Flow
     from engine.reports import Longs
     from engine.tick import Ticker
@@ -51,6 +52,7 @@ def snapshot(
     in_flight: Iterable[tuple[str, int]],
     now_s: float,
     version_s: float,
+    joins: Joins | None,
 ) -> ClusterSnapshot:
     """One query now."""
     flow, manifest, count = ticker.setup.flow, ticker.manifest, ticker.setup.plan.nodes
@@ -76,9 +78,8 @@ def snapshot(
     )
     windows = windows_s(flow)
     operators = tuple(Operator(op.id, len(op.sides), op.groups, windows[op.id]) for op in flow.ops)
-    return ClusterSnapshot(
-        ticker.setup.plan.name, manifest.version, now_s, nodes, operators, groups, history
-    )
+    name = ticker.setup.plan.name
+    return ClusterSnapshot(name, manifest.version, now_s, nodes, operators, groups, history, joins)
 
 
 def _groups(

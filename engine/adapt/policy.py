@@ -16,9 +16,10 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
+from control.cost.coefficients import LocalRule
 from control.errors import ControlError
 from control.limits import OPEN, Limits
-from control.plans import STRATEGIES
+from control.plans import AUTO
 from control.policies.local_spill import LocalSpill
 from control.policies.registry import Policy as Kind
 from control.policies.registry import policy_from
@@ -68,6 +69,11 @@ class Policy:
             return self.kind
         found = getattr(self.kind, "local", None)
         return found if isinstance(found, LocalSpill) else LocalSpill()
+
+    @property
+    def rule(self) -> LocalRule:
+        """The same, as the cost model has it."""
+        return LocalRule(self.local.threshold, self.local.spill_percent)
 
     def due(self, tick: int) -> list[Request]:
         """The commands for this tick and earlier ones, once."""
@@ -150,8 +156,6 @@ def _command(row: Any, where: str) -> Command:
             raise SettingError(f"{name} cannot be {value!r}", where=where)
     if "tick" not in row or row.get("do") not in DO:
         raise SettingError("needs `tick` and `do`", where=where, hint=f"do: one of {', '.join(DO)}")
-    if row["do"] == "migrate" and "join_order" not in row:
-        raise SettingError("needs `join_order`", where=where, hint='for example "((a c) b)"')
     if row["do"] not in ("cancel", "migrate") and "node" not in row:
         raise SettingError("needs `node`", where=where, hint="the node that it is about")
     groups = row.get("groups")
@@ -169,7 +173,7 @@ def _command(row: Any, where: str) -> Command:
         row.get("percent"),
         size,
         row.get("join_order"),
-        row.get("strategy", STRATEGIES[0]),
+        row.get("strategy", AUTO),
     )
     return Command(row["tick"], request)
 

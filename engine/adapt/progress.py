@@ -13,10 +13,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from control.actions import Action
+from control.plans import Migrate
 from engine.adapt import edits
 from engine.adapt.derive import Derive, Resort, runs_of
 from engine.adapt.side import Found, Job
 from engine.adapt.tasks import Lighten, Merge, Order
+from engine.adapt.toll import Toll
 from engine.state.model import Place, Run
 
 if TYPE_CHECKING:
@@ -47,34 +49,43 @@ class Log:
         self.held_s: float | None = None  # since when its groups' input waits
         self.about: dict[str, Any] = {}  # what its receipt says besides
         self.figures: dict[str, float] = {}
+        self.toll, self.costs = Toll(), dict[int, list[tuple[float, float]]]()  # of its last job
         self.kept = ""  # what stays if it ends before its last commit
+        self.lasting = False  # when the query stops it does not end: the next start goes on with it
         self.onward = ""  # why it cannot be cancelled, though its last commit is still to come
         # Nothing may be spilled for its sake: what it does when a node is over its budget.
         self.pressed: Literal["", "gives way", "hurries"] = ""
 
     @contextmanager
     def step(self, name: str) -> Iterator[Log]:
-        """One named step; `note` says its bytes."""
+        """One named step; `note` says its bytes. An earlier life may have begun it, or ended it."""
+        self._bytes = 0
+        if self._is_over(name):
+            yield self
+            return
         if self.action.current != name:
             self.action = self.action.begin(self.desk.wall_s(), name)
         self.desk.keep(self.action)
-        self._bytes = 0
         yield self
         self.action = self.action.end(self.desk.wall_s(), self._bytes)
         self.desk.keep(self.action)
 
     def reach(self, name: str) -> None:
         """Steps before this one are over: an earlier life has done them."""
-        while name not in (self.action.current, self.action.following):
-            if self.action.current is None:
-                self.action = self.action.begin(self.desk.wall_s())
-            self.action = self.action.end(self.desk.wall_s())
+        while self.action.current != name and not self._is_over(name):
+            if self.action.current is not None:
+                self.action = self.action.end(self.desk.wall_s())
+            self.action = self.action.begin(self.desk.wall_s())
+
+    def _is_over(self, name: str) -> bool:
+        return any(r.name == name and r.end_s is not None for r in self.action.records)
 
     def note(self, size: int) -> None:
         self._bytes += size
 
     def took(self, found: Found) -> Found:
         """What a job came to, after noting what it took."""
+        self.costs = {node: [some[1:] for some in orders] for node, orders in found.items()}
         for orders in found.values():
             self.cpu_s += sum(cpu for _, cpu, _ in orders)
             self.wall_s += sum(wall for _, _, wall in orders)
@@ -83,6 +94,18 @@ class Log:
     def holds(self) -> None:
         """The input of its groups waits from now on."""
         self.held_s = self.desk.wall_s()
+
+
+def resume(desk: Desk, step: Migrate, name: str) -> None:
+    """Go on with an action of an earlier life, or of one that has ended half way; where there is none of that name, begin
+    it again."""
+    action = desk.records.actions.get(name)
+    if action is None or action.over:
+        desk.start(step, "restart", name if action is None else "")
+        return
+    log = Log(desk, action)
+    desk.accounts.begin(log)
+    desk.go_on(log, step)
 
 
 def lighten(desk: Desk, nodes: Sequence[int]) -> Course:

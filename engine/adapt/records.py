@@ -43,6 +43,7 @@ class Records:
         # What an action did, counted before and after; what it took, for whoever predicted it (accounts.py).
         self.receipts: dict[str, dict[str, Any]] = {}
         self.actuals: dict[str, dict[str, Any]] = {}
+        self.predicted: dict[str, dict[str, Any]] = {}  # by a preview, where there is a report
         self._changed: dict[str, None] = {}
         self._noting = threading.Lock()
         self.decisions: list[dict[str, Any]] = []
@@ -59,7 +60,13 @@ class Records:
             if len(self.actions) >= ACTIONS_MAX:
                 gone = next(iter(self.actions))
                 del self.actions[gone], self.by[gone]
-                for some in (self.progress, self.cpu_s, self.receipts, self.actuals):
+                for some in (
+                    self.progress,
+                    self.cpu_s,
+                    self.receipts,
+                    self.actuals,
+                    self.predicted,
+                ):
                     some.pop(gone, None)
         self.actions[action.id] = action
         self._store(action)
@@ -175,6 +182,7 @@ class Records:
                     "seconds": _seconds(a),
                     "cpu_s": self.cpu_s.get(a.id, 0.0),
                     "progress": self.progress.get(a.id),
+                    "predicted": self.predicted.get(a.id, {}),
                     "actual": self.actuals.get(a.id, {}),
                     "receipt": self.receipts.get(a.id, {}),
                 }

@@ -14,7 +14,7 @@ from control.actions import Action
 from engine.adapt.progress import Course, Log, Tick
 from engine.adapt.side import Found, Job, SideJobs
 from engine.adapt.tasks import Order
-from engine.errors import SpillwayError
+from engine.errors import SinkError, SpillwayError
 
 
 class Cancelled(Exception):
@@ -160,6 +160,8 @@ class Runs:
             self._waiting(run, run.course.send(made) if made is not None else next(run.course))
         except StopIteration:
             self._finished(run)
+        except SinkError:
+            raise  # of results that are committed: this start is over, the next one publishes them
         except SpillwayError as error:
             self._failed(run, error)
 
@@ -179,13 +181,21 @@ class Runs:
         except StopIteration:
             self._finished(run)
         except Cancelled as found:
-            if not run.action.cancellable:
-                return self._failed(run, found)
-            note = f"{error}; {run.log.kept}" if run.log.kept else str(error)
+            self._cancelled(run, found)
+        except Exception as found:
+            if isinstance(found, SinkError) and found is not error:
+                raise  # as above: not a job's, but of what was committed on the way back
+            self._failed(run, found)
+
+    def _cancelled(self, run: Running, why: Cancelled) -> None:
+        if isinstance(why, GivenUp) and run.log.lasting:
+            self.now.remove(run)
+        elif not run.action.cancellable:
+            self._failed(run, why)
+        else:
+            note = f"{why}; {run.log.kept}" if run.log.kept else str(why)
             run.log.action = run.action.cancel(self.wall_s(), note)
             self._end(run)
-        except Exception as found:  # noqa: BLE001 whatever a job ended with: Spark's, Python's, ours
-            self._failed(run, found)
 
     def _failed(self, run: Running, error: Exception) -> None:
         """Before the commit state is as it was; after it, what is left undone is only a matter of tidiness."""

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from engine.adapt import bridging, parallel
+from engine.adapt import kinds
 from engine.adapt.desk import Desk
 from engine.adapt.policy import Policy
 from engine.adapt.records import Records
@@ -27,9 +27,7 @@ def sit(
     know how this life's end."""
     records = Records(Path(ticker.setup.folders.durable).with_name("actions"), report)
     records.somebody_asks = asked
-    records.restart(
-        ticker.carried_out, time.time(), parallel.doing(ticker) or bridging.doing(ticker)
-    )
+    records.restart(ticker.carried_out, time.time(), kinds.doing(ticker))
     if minute := policy.minute_s:
         ticker.wall = lambda: minute * (2 + ticker.manifest.tick)
     return Desk(ticker, policy, budgets, records, ticker.wall)

@@ -100,7 +100,8 @@ def current(
         return moved, built, flow
     _, second, other = current(spec, query, plan, replan.track.plan, exact=exact)
     top = second.joins[-1]
-    return moved, replace(built, beside=top), tracks.beside(flow, other)
+    both = tracks.beside(flow, other, withholds=replan.track.withholds)
+    return moved, replace(built, beside=top), both
 
 
 def transition(

@@ -14,9 +14,11 @@ from engine.plan.tree import Exchange, GroupBy, Operator, Plan, Scan, Union
 
 
 def outline(plan: Plan) -> dict[str, Any]:
-    """`root`: the topmost operator. Its `children` are operators or streams, left to right."""
+    """`root`: the topmost operator. Its `children` are operators or streams, left to right. `beside`: the topmost join of
+    another tree, while both run."""
     return {
         "root": _operator(plan, plan.root.child),
+        "beside": _operator(plan, plan.beside) if plan.beside is not None else None,
         "outputs": [output.name for output in plan.root.outputs],
         "where": plan.root.where or "",
     }

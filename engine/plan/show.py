@@ -24,6 +24,9 @@ def _lines(plan: Plan) -> Iterator[str]:
     yield f"query {plan.name}: {_count(plan.nodes, 'node')}, {promised}"
     yield f"└─ sink {plan.sink.format} {place(plan.sink)}".rstrip()
     yield from _indent(_project(plan, plan.root), "   └─ ", "      ")
+    if plan.beside is not None:
+        yield "beside it, until no old row can be in a result to come"
+        yield from _indent(_join(plan, plan.beside), "└─ ", "   ")
 
 
 def _indent(lines: Iterator[str], first: str, rest: str) -> Iterator[str]:

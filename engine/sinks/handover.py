@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -61,7 +61,9 @@ class Handover:
         for file in files:
             (self.directory / file.final).unlink(missing_ok=True)
 
-    def recover(self, commits: Sequence[tuple[int, Sequence[StagedFile]]]) -> None:
+    def recover(
+        self, commits: Sequence[tuple[int, Sequence[StagedFile]]], withheld: Set[str] = frozenset()
+    ) -> None:
         if not commits and self._to_files:
             ledger.start_over(self._target)
         for journal in sorted(self._target.glob(".deliver-*.json")):
@@ -70,7 +72,7 @@ class Handover:
             self.publish(version, files)
         for folder in self._target.glob(".deliver-*"):
             shutil.rmtree(folder, ignore_errors=True)
-        self._staging.sweep(set())
+        self._staging.sweep(withheld)
 
     def maybe_compact(self) -> int:
         """Nothing to merge here: the files are Spark's."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -27,9 +27,11 @@ class Sink(Protocol):
 
     def prepare(self) -> None: ...
     def publish(self, version: int, files: Sequence[StagedFile]) -> None: ...
-    def recover(self, commits: Sequence[tuple[int, Sequence[StagedFile]]]) -> None:
+    def recover(
+        self, commits: Sequence[tuple[int, Sequence[StagedFile]]], withheld: Set[str] = frozenset()
+    ) -> None:
         """`commits`: the last ones, oldest first, with their files (which may be none); empty
-        only for a query that never committed."""
+        only for a query that never committed. `withheld`: staged files that stay as they are."""
 
     def maybe_compact(self) -> int: ...
 
@@ -51,10 +53,12 @@ class ParquetSink:
     def publish(self, version: int, files: Sequence[StagedFile]) -> None:
         self._files.publish(files)
 
-    def recover(self, commits: Sequence[tuple[int, Sequence[StagedFile]]]) -> None:
+    def recover(
+        self, commits: Sequence[tuple[int, Sequence[StagedFile]]], withheld: Set[str] = frozenset()
+    ) -> None:
         if not commits:
             ledger.start_over(self.directory)
-        self._files.recover(commits)
+        self._files.recover(commits, withheld)
 
     def maybe_compact(self) -> int:
         return self._files.maybe_compact()

@@ -8,7 +8,7 @@ tick commits, is not known here.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from pathlib import Path
 
 from engine.errors import SinkError
@@ -52,14 +52,16 @@ class ParquetDirectory:
             ledger.mark(self.path, max(file.version for file in files))
             self._unseen += sum(file.bytes < compact.SMALL_BYTES for file in files)
 
-    def recover(self, commits: Sequence[tuple[int, Sequence[StagedFile]]]) -> None:
+    def recover(
+        self, commits: Sequence[tuple[int, Sequence[StagedFile]]], withheld: Set[str] = frozenset()
+    ) -> None:
         """Roll compaction and the last commits forward, then clear what no commit names."""
         compact.recover(self.path)
         for _, files in commits:
             self.publish(files)
-        self.sweep(set())
+        self.sweep(withheld)
 
-    def sweep(self, keep: set[str]) -> int:
+    def sweep(self, keep: Set[str]) -> int:
         """Delete staged files that are not in `keep`; call it while no task runs."""
         stale = [entry for entry in self.path.glob(".part-*.tmp") if entry.name not in keep]
         for entry in stale:

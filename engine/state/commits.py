@@ -31,9 +31,13 @@ from engine.state.model import (
     unpack_runs,
 )
 from engine.state.ranges import Ranges
-from engine.state.replan import Replan
+from engine.state.replan import Replan, Withheld
 
 SNAPSHOT_EVERY = 32
+RESULTS, WITHHELD = (
+    "results",
+    "withheld",
+)  # files for the sink: to be published now, or once one plan runs alone
 _DAMAGED = "Restore the checkpoint from a copy, or start with a new one."
 
 
@@ -120,7 +124,13 @@ class Commit:
             fronts=self.fronts,
             disk=self.disk,
         )
-        return planned(after, self.plan) if self.plan is not None else after
+        if self.plan is not None:
+            return planned(after, self.plan)
+        if files := self.staged.get(WITHHELD):
+            assert after.plan is not None
+            more = (Withheld(tmp, rows, size) for tmp, _, rows, size in files)
+            return replace(after, plan=after.plan.withholding(more))
+        return after
 
 
 def planned(manifest: Manifest, plan: Replan) -> Manifest:

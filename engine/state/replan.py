@@ -6,8 +6,8 @@ operator keeps its name as long as its state stays the same state, and no name i
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from engine.query.model import Tree
@@ -52,6 +52,17 @@ class Replan:
     def names(self) -> frozenset[str]:
         return frozenset(one.id for one in self.everyone)
 
+    @property
+    def withheld(self) -> tuple[Withheld, ...]:
+        """Results that have been made and that nobody sees yet."""
+        return self.track.withheld if self.track is not None else ()
+
+    def withholding(self, more: Iterable[Withheld]) -> Replan:
+        """The same with some more of them."""
+        assert self.track is not None
+        track = replace(self.track, withheld=(*self.track.withheld, *more))
+        return replace(self, track=track)
+
     def pack(self) -> dict[str, Any]:
         named = [[one.id, list(one.placement)] for one in self.operators]
         return {
@@ -77,14 +88,26 @@ class Replan:
 
 
 @dataclass(frozen=True, slots=True)
+class Withheld:
+    """A file of results under its hidden name in the sink's folder."""
+
+    tmp: str
+    rows: int
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
 class Track:
     """Another plan that runs beside, since it was begun with nothing in its state. `until`: the greatest time of each
-    input by then, so of any old row; `rows`: how many old ones there were; `action`: whose doing it is."""
+    input by then, so of any old row; `rows`: how many old ones there were; `action`: whose doing it is. `withholds`:
+    nobody sees its results until it runs alone; `withheld`: those that there are by now."""
 
     plan: Replan
     until: Mapping[str, int] = field(default_factory=dict)
     rows: int = 0
     action: str = ""
+    withholds: bool = False
+    withheld: tuple[Withheld, ...] = ()
 
     def pack(self) -> dict[str, Any]:
         return {
@@ -92,13 +115,17 @@ class Track:
             "until": dict(self.until),
             "rows": self.rows,
             "action": self.action,
+            "withholds": self.withholds,
+            "withheld": [[one.tmp, one.rows, one.bytes] for one in self.withheld],
         }
 
     @staticmethod
     def unpack(raw: dict[str, Any]) -> Track:
         plan = Replan.unpack(raw["plan"])
         assert plan is not None
-        return Track(plan, raw["until"], raw["rows"], raw["action"])
+        withheld = tuple(Withheld(*one) for one in raw.get("withheld", ()))
+        withholds = raw.get("withholds", False)
+        return Track(plan, raw["until"], raw["rows"], raw["action"], withholds, withheld)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,9 @@ import csv
 import io
 import json
 import sqlite3
+from dataclasses import replace
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 
@@ -17,8 +19,11 @@ from app.api.table import PREFIX
 from app.problems import of_store
 from control.errors import StoreError, StoreInvalid
 from control.ledger import Delivery, Evaluation, Learned, ProposalState, RuleRow, Wanted
+from control.migration.trees import Tree
 from control.people import Role
 from tests.app.made import MB, PASSWORD, QUERY, Console, action_row, heard, with_query
+from tests.control.migration.made import joins_of
+from tests.control.migration.test_gain import NEW, OLD, skewed
 
 RULE = """
 name = "balance"
@@ -734,3 +739,43 @@ def test_odd_values_are_the_callers_fault(running: Console) -> None:
     assert (of_store(caught.value).status, of_store(caught.value).kind) == (400, "odd")
     assert of_store(StoreError("the file is damaged", again=False)).status == 503
     assert running.get("/queries")["items"]
+
+
+# -- join orders -------------------------------------------------------------------------------------
+
+
+def test_join_orders_are_listed_priced_and_proposed(running: Console) -> None:
+    path = f"/queries/{QUERY}/orders"
+    early = running.get(path)
+    assert (early["items"], early["running"]) == ([], None) and "not known yet" in early["text"]
+    refused(running.call("GET", f"/api/v1{path}?order=(a%20b)"), 422, "invalid")
+    joined(running, OLD)
+    found = running.get(path)
+    assert found["running"] == "(((a b) c) d)" and found["text"] == ""
+    gains = [one["gain_row_s"] for one in found["items"] if "gain_row_s" in one]
+    assert gains == sorted(gains, reverse=True) and gains[0] > 0
+    best = found["items"][0]
+    again = running.get(f"{path}?order={quote(best['join_order'])}")["items"]
+    assert again == [best]
+    named = running.get(f"{path}?order={quote(best['join_order'])}&strategy=moving")["items"][0]
+    assert named["strategy"] == "moving" and named["recommended"] == best["strategy"]
+    refused(running.call("GET", f"/api/v1{path}?order=((a%20c)%20b)"), 422, "invalid")
+    refused(running.call("GET", f"/api/v1{path}?order=(a%20b)&strategy=magic"), 422, "invalid")
+    made = running.post(f"/queries/{QUERY}/proposals", {"do": "migrate"}).get_json()
+    (step,) = running.get(f"/proposals/{made['id']}")["plan"]["steps"]
+    assert (step["order"], step["strategy"]) == (best["join_order"], best["strategy"])
+    joined(running, NEW)
+    there = running.get(path)
+    assert there["text"] and all(one.get("gain_row_s", 0) <= 0 for one in there["items"])
+    answer = refused(running.post(f"/queries/{QUERY}/proposals", {"do": "migrate"}), 409, "refused")
+    assert [one["why"] for one in answer["refusals"]] == ["no_better_order"]
+
+
+def joined(console: Console, tree: Tree) -> None:
+    """The query runs this tree of a chain, and its ticks have told so."""
+    console.clock.pause(1)
+    sample = console.store.metrics.newest(QUERY)
+    assert sample is not None
+    now_s = console.clock()
+    told = replace(sample.snapshot, joins=joins_of(skewed(5.0), tree), time_s=now_s)
+    console.store.metrics.write([replace(sample, snapshot=told, time_s=now_s)])

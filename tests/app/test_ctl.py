@@ -6,6 +6,7 @@ import argparse
 import http.server
 import io
 import json
+import shlex
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
@@ -26,7 +27,8 @@ from control.ledger import ActionRow, Evaluation
 from control.people import Role
 from control.plans import plan_from_json
 from tests.app.made import QUERY, Console, action_row, begin, heard, with_query
-from tests.app.test_api import RULE
+from tests.app.test_api import RULE, joined
+from tests.control.migration.test_gain import NEW, OLD
 
 
 @dataclass
@@ -93,7 +95,7 @@ class Desk:
         """Exit code, stdout, stderr."""
         top = argparse.ArgumentParser()
         ctl.add_parser(top.add_subparsers())
-        words = ["ctl", *line.split()]
+        words = ["ctl", *shlex.split(line)]
         if role is not None:
             words[1:1] = ["--url", self.url, "--token", self.console.token(role)]
         out, err = io.StringIO(), io.StringIO()
@@ -235,6 +237,33 @@ def test_from_the_menu(desk: Desk) -> None:
     assert desk.json(f"show {made['id']}")["state"] == "open"
     assert desk.ok(f"dismiss {made['id']}").startswith("dismissed")
     assert desk.run("propose --menu 99")[0] == 2
+
+
+def test_join_orders_are_looked_at_and_proposed(desk: Desk) -> None:
+    assert "not known yet" in desk.ok("orders")
+    code, _, err = desk.run("propose migrate")
+    assert code == 1 and "not known yet" in err
+    joined(desk.console, OLD)
+    best = desk.json("orders")["items"][0]
+    said = desk.ok("orders").splitlines()
+    assert said[1].startswith("(((a b) c) d) (runs)") and said[2].startswith(best["join_order"])
+    assert said[-1] == f'ctl propose migrate --order "{best["join_order"]}"'
+    priced = desk.ok('orders --order "((a b) (c d))"')
+    assert "((a b) (c d)) (bushy)" in priced and "(best)" in priced
+    for name in best["strategies"]:
+        assert name in priced
+    made = desk.ok("propose migrate")
+    assert f"{best['join_order']} ({best['shape']})" in made and "recomputed" in made
+    id = made.rsplit(" ", 1)[1].strip()
+    (step,) = desk.json(f"show {id}")["plan"]["steps"]
+    assert (step["order"], step["strategy"]) == (best["join_order"], best["strategy"])
+    named = desk.json("propose migrate --strategy moving")
+    (step,) = desk.json(f"show {named['id']}")["plan"]["steps"]
+    assert step["strategy"] == "moving"
+    joined(desk.console, NEW)
+    assert "the best other order is" in desk.ok("orders") or "no other order" in desk.ok("orders")
+    code, _, err = desk.run("propose migrate")
+    assert code == 1 and "order" in err
 
 
 def test_refusals_come_with_their_numbers(desk: Desk) -> None:

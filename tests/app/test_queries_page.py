@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from plotly.io.json import to_json_plotly
 
 from app.pages import queries_new as new
+from app.pages import queries_view as shown
 from app.pages.queries_view import DOES, LIVE, REST
 from app.server import make_app
 from control.dispatch import Dispatcher
 from control.kinds import KINDS
+from control.ledger import QueryRow, Wanted
 from engine.lifecycle import LIVE as ENGINE_LIVE
 from engine.registry import check
 from tests.app.dashed import call, said
-from tests.app.made import Console, begin
+from tests.app.made import START_S, Console, begin
 
 FORM = {"name": "feed", "sql": new.SQL_EXAMPLE, "streams": new.STREAMS_EXAMPLE, "nodes": 2, "groups": 64,
         "memory": "20MB", "window": "2 minutes", "sink": "", "path": ""}  # fmt: skip
@@ -110,6 +115,27 @@ def test_what_is_typed_into_fields_is_what_the_file_says(
         "streams",
         "sink",
     }
+
+
+def test_while_two_plans_run_both_are_drawn() -> None:
+    def tree(*joins: str) -> dict[str, Any]:
+        leaf = {"id": "scan-a", "kind": "stream", "alias": "a", "streams": ["a"]}
+        below = tree(*joins[1:]) if joins[1:] else leaf
+        return {"id": joins[0], "kind": "window_join", "inputs": ["a", "a"], "groups": 4, "on": [joins[0]],
+                "children": [below, leaf]}  # fmt: skip
+
+    about = {"plan": {"root": tree("join-2", "join-1"), "beside": tree("join-4", "join-3")}}
+    row = QueryRow("q", "", "", None, Wanted.RUNNING, False, START_S, "running", about=about)
+    text = to_json_plotly(shown.plan(row, None, "join-2"))
+    ids = re.findall(r'"id":"(join-\d)"', text)
+    assert ids == ["join-1", "join-2", "join-3", "join-4"]
+    assert (
+        shown.operator_named(row, "") == "join-2"
+        and shown.operator_named(row, "join-3") == "join-3"
+    )
+    assert "join-4" in to_json_plotly(shown.definition(row, "join-4"))
+    alone = replace(row, about={"plan": {**about["plan"], "beside": None}})
+    assert shown.operator_named(alone, "join-3") == "join-2"
 
 
 def test_every_state_has_its_buttons() -> None:

@@ -1,6 +1,7 @@
-"""`python -m tests.bench.migrating`: how long results stand still when a query's join order changes.
+"""`python -m tests.bench.migrating`: how long results stand still when a query's join order changes, and how many come
+while two plans run side by side (beside.py).
 
-Three streams on two nodes, ticks one after the other: ((a b) c) becomes ((a c) b) once a ⋈ c, which then has to be
+Moving state: three streams on two nodes, ticks one after the other: ((a b) c) becomes ((a c) b) once a ⋈ c, which then has to be
 computed, holds about a million rows on each node. The stall is the longest time between two ticks' commits from the tick
 before the swap to the one after it, less an ordinary tick, in ordinary ticks: medians of those just before the action.
 Beside it, how long computing took while ticks went on, which is what a pause of the query would have been.
@@ -21,6 +22,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from tests.bench import beside
 from tests.bench.data import BENCH_DIR, ROOT
 from tests.bench.figures import spread
 from tests.bench.report import machine
@@ -131,38 +133,55 @@ def judged(found: dict[str, Any], plain: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def page(rows: list[dict[str, Any]]) -> str:
+def figure(rows: list[dict[str, Any]], name: str, scale: float = 1.0) -> str:
+    return str(spread([scale * float(row[name]) for row in rows]))
+
+
+def page(rows: list[dict[str, Any]], both: dict[str, list[dict[str, Any]]]) -> str:
     about = machine()
-
-    def of(name: str, scale: float = 1.0) -> str:
-        return str(spread([scale * float(row[name]) for row in rows]))
-
-    stall = median([float(row["stall_ticks"]) for row in rows])
-    word = "reached" if stall <= STALL_MOST else "**missed**"
+    exact = all(row["exact"] for some in (rows, *both.values()) for row in some)
     return "\n".join(
         [
-            "# A migration: how long results stand still",
+            "# A migration: how long results stand still, and how many come meanwhile",
             "",
             f"Written by `python -m tests.bench.migrating`; {about['cores']} cores, {about['memory_gib']} GiB, "
-            f"commit {about['commit']}. Medians (range) of {len(rows)} runs. Moving state, ((a b) c) to ((a c) b), "
-            "two nodes.",
+            f"commit {about['commit']}. Medians (range) of {len(rows)} runs, two nodes.",
             "",
-            "| what | measured | wanted | |",
-            "|---|---|---|---|",
-            f"| rows that were computed, millions, both nodes | {of('rows_made', 1e-6)} | about 2 | |",
-            f"| output stall, in ticks | {of('stall_ticks')} | ≤ {STALL_MOST:g} | {word} |",
-            f"| longest time between two commits at the swap, s | {of('longest_s')} | | |",
-            f"| an ordinary tick before, while computing, after, s | {of('tick_s')}, {of('during_s')}, "
-            f"{of('after_s')} | | |",
-            f"| the same ticks without a migration, s | {of('plain_s')} | | |",
-            f"| the last bit and the commit, s | {of('swap_s')} | | |",
-            f"| computing while ticks go on, s (ticks) | {of('compute_s')} ({of('compute_ticks')}) | | |",
-            f"| of it CPU, s | {of('cpu_s')} | | |",
+            "## Moving state, ((a b) c) to ((a c) b)",
             "",
-            f"Rows are as many as without a migration: {all(row['exact'] for row in rows)}.",
+            *moving_table(rows),
+            "",
+            "## Parallel track, ((a b) c) to ((a c) b) within a window",
+            "",
+            "Paced: a tick begins every second, whatever it takes. Flat out: one after the other.",
+            "",
+            *beside.table(both, figure),
+            "",
+            f"Rows are as many as without a migration: {exact}.",
             "",
         ]
     )
+
+
+def moving_table(rows: list[dict[str, Any]]) -> list[str]:
+    def of(name: str, scale: float = 1.0) -> str:
+        return figure(rows, name, scale)
+
+    stall = median([float(row["stall_ticks"]) for row in rows])
+    word = "reached" if stall <= STALL_MOST else "**missed**"
+    return [
+        "| what | measured | wanted | |",
+        "|---|---|---|---|",
+        f"| rows that were computed, millions, both nodes | {of('rows_made', 1e-6)} | about 2 | |",
+        f"| output stall, in ticks | {of('stall_ticks')} | ≤ {STALL_MOST:g} | {word} |",
+        f"| longest time between two commits at the swap, s | {of('longest_s')} | | |",
+        f"| an ordinary tick before, while computing, after, s | {of('tick_s')}, {of('during_s')}, "
+        f"{of('after_s')} | | |",
+        f"| the same ticks without a migration, s | {of('plain_s')} | | |",
+        f"| the last bit and the commit, s | {of('swap_s')} | | |",
+        f"| computing while ticks go on, s (ticks) | {of('compute_s')} ({of('compute_ticks')}) | | |",
+        f"| of it CPU, s | {of('cpu_s')} | | |",
+    ]
 
 
 def main(arguments: list[str]) -> int:
@@ -176,18 +195,20 @@ def main(arguments: list[str]) -> int:
         return 0
     scratch = BENCH_DIR / "migrating"
     shutil.rmtree(scratch, ignore_errors=True)
-    path, rows = prepare(scratch), []
+    path, rows = prepare(scratch / "moving"), []
     for number in range(options.runs):
         plain = run(path, False)
         rows.append(judged(run(path, True), plain))
         print(f"  {number + 1}: {rows[-1]}", flush=True)
+    both = beside.measure(scratch / "parallel", options.runs)
     record = options.runs >= RUNS_FOR_RECORD
     folder = ROOT / "docs" / "benchmarks" if record else BENCH_DIR / "reports"
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "migrating.md").write_text(page(rows))
-    (folder / "migrating.json").write_text(json.dumps(rows, indent=1) + "\n")
+    (folder / "migrating.md").write_text(page(rows, both))
+    found = {"moving": rows, "parallel": both}
+    (folder / "migrating.json").write_text(json.dumps(found, indent=1) + "\n")
     forget(scratch)
-    print(page(rows))
+    print(page(rows, both))
     return 0
 
 

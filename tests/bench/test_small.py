@@ -7,11 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.bench import better_order, reordered
-from tests.bench.better_order_runs import exact
-from tests.bench.better_order_runs import measure as rounds
+from tests.bench import beside, migrating, reordered
 from tests.bench.rounds import Order, measure
-from tests.bench.workloads import UNEVEN_CHAIN, WORKLOADS
+from tests.bench.workloads import WORKLOADS
 
 ALL = Order(runs=1, files_per_trigger=(5,), spark_setting="hdfs-v2", spark_memory="1g")
 
@@ -55,15 +53,16 @@ def test_another_order_half_way(tmp_path: Path) -> None:
 
 
 @pytest.mark.timeout(600)
-def test_a_better_order(tmp_path: Path) -> None:
-    """A window of 1 000 rows and a tick of 500: the optimiser finds the order, and it makes far fewer rows."""
-    small = replace(UNEVEN_CHAIN, rows=6000, files=12, spacing_us=60_000)
-    lines: list[str] = []
-    found = rounds(small, 1, lines.append, tmp_path, strategies=("moving",))
-    assert exact(found), "\n".join(lines)
-    (only,) = found
-    assert only.migrated == ["moving"] and only.runs["moving"].order != better_order.BAD
-    assert only.fewer("moving") >= better_order.FEWER_LEAST
-    assert only.before("moving").kept_rows > 5 * only.after("moving").kept_rows
-    text = better_order.write(small, found, tmp_path / "page").read_text()
-    assert "all exact" in text and only.runs["moving"].order in text
+def test_both_plans_side_by_side(tmp_path: Path) -> None:
+    """Figures of either plan, paced and flat out; no time is judged but that of the window."""
+    size = beside.Size(rows=300, keys=300, window_ticks=3, at=6, ticks=16, tick_s=0.5)
+    found = beside.measure(tmp_path / "parallel", 1, size)
+    for (row,) in found.values():
+        assert row["exact"] and 3 <= row["ticks"] <= 6
+        assert min(row[name] for name in row if name != "exact") > 0
+        assert row["bytes_old"] > 0.5 * row["bytes_before"]
+        assert row["rate_before"] > 10 * size.rows, "no row was late"
+    (paced,) = found["paced"]
+    assert paced["length_s"] >= size.window_s
+    text = "\n".join(beside.table(found, migrating.figure))
+    assert text.count("\n") == 9 and "| paced | flat out |" in text

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import itertools
 import signal
 import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
+import pyarrow as pa
 import pytest
 
 from control.actions import COURSES
 from tests.chaos.test_kill import VICTIM, end, finish, make
+from tests.cluster.cases import STAR
 from tests.engine.oracle import Case
+from tests.engine.test_windows import stamps
 
 SCRIPT = """
 [[at]]
@@ -26,25 +31,60 @@ node = {node}
 percent = 60
 {more}
 """
-STEPS = [
-    (course, step)
-    for course in ("spill", "cleanup", "move", "move_hold", "migrate")
-    for step in COURSES[course].steps
-]
+ACTIONS = (
+    "spill",
+    "cleanup",
+    "move",
+    "move_hold",
+    "migrate",
+    "migrate_delta",
+    "migrate_parallel",
+    "migrate_parallel_hold",
+)
+STEPS = [(course, step) for course in ACTIONS for step in COURSES[course].steps]
 FEW = [
     ("spill", "DropMemory"),
     ("cleanup", "JoinOwed"),
     ("move", "ReactivatePartitions"),
     ("migrate", "Swap"),
+    ("migrate_delta", "ToDelta"),
+    ("migrate_parallel", "Start"),
+    ("migrate_parallel", "End"),
+    ("migrate_parallel_hold", "BothPlans"),
 ]
+TICKS = 12  # of a query whose window is one tick
 MORE = {"move": "to = 0", "migrate": 'join_order = "((a c) b)"'}
+
+
+def made(root: Path, course: str, seed: int) -> tuple[Case, str]:
+    """A query, and what to ask DuckDB where that is not the same: two plans at once need a window to end."""
+    if not course.startswith("migrate_parallel"):
+        return make(root, seed), ""
+    case = Case(
+        root,
+        STAR,
+        dict.fromkeys("abc", "k long, v long, ts timestamp"),
+        groups=32,
+        extra='window = "1 second"',
+        stream_extra='time = "ts"\nwatermark = "0 seconds"',
+    )
+    case.write()
+    rng = np.random.default_rng(seed)
+    for stream, tick in itertools.product("abc", range(TICKS)):
+        size = int(rng.integers(200, 600))
+        columns = {"k": rng.integers(0, 200, size), "v": rng.integers(0, 99, size)}
+        times = stamps(tick + np.round(rng.uniform(0, 1, size), 3))
+        case.feed(stream, tick, pa.table({**columns, "ts": times}))
+    gaps = (f"abs(epoch_us({x}.ts) - epoch_us({y}.ts)) <= 1000000" for x, y in ("ab", "bc", "ac"))
+    return case, f"{STAR} WHERE {' AND '.join(gaps)}"
 
 
 def struck(case: Case, course: str, step: str, when: str) -> None:
     """Run until the process dies in that step."""
     script = case.root / "script.toml"
-    do, move = course.removesuffix("_hold"), course.startswith("move")
-    script.write_text(SCRIPT.format(do=do, node=1 if move else 0, more=MORE.get(do, "")))
+    do, _, strategy = course.removesuffix("_hold").partition("_")
+    more = MORE.get(do, "") + (f'\nstrategy = "{strategy}"' if strategy else "")
+    script.write_text(SCRIPT.format(do=do, node=1 if do == "move" else 0, more=more))
     command = [sys.executable, str(VICTIM), str(case.file), f"action:{course}:{step}:{when}", "3"]
     process = subprocess.Popen(
         [*command, str(script)],
@@ -59,9 +99,9 @@ def struck(case: Case, course: str, step: str, when: str) -> None:
 
 @pytest.mark.parametrize(("course", "step"), FEW)
 def test_killed_in_an_action(tmp_path: Path, course: str, step: str) -> None:
-    case = make(tmp_path, seed=4)
+    case, sql = made(tmp_path, course, seed=4)
     struck(case, course, step, "end")
-    finish(case)
+    finish(case, lambda: sql)
     assert not list((case.checkpoint / "actions").glob("*.json")), "an action is half done"
 
 
@@ -70,6 +110,6 @@ def test_killed_in_an_action(tmp_path: Path, course: str, step: str) -> None:
 @pytest.mark.parametrize(("course", "step"), STEPS)
 @pytest.mark.parametrize("seed", range(7))
 def test_killed_in_every_step(tmp_path: Path, course: str, step: str, when: str, seed: int) -> None:
-    case = make(tmp_path, seed=10 + seed)
+    case, sql = made(tmp_path, course, seed=10 + seed)
     struck(case, course, step, when)
-    finish(case)
+    finish(case, lambda: sql)

@@ -105,7 +105,7 @@ if __name__ == "__main__":
     file, point = Path(sys.argv[1]), sys.argv[2]
     arm(point, int(sys.argv[3]) if len(sys.argv) > 3 else 2)
     policy = load(None, Path(sys.argv[4])) if len(sys.argv) > 4 else Policy()
-    policy.hold = ":move_hold:" in point
+    policy.hold = "_hold:" in point
     settings = Settings.load({})
     done = run(
         read_query(file), once=True, master=None, settings=settings, ports=(), adaptation=policy

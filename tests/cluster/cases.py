@@ -28,8 +28,9 @@ def three_way(root: Path, files: int, *, seed: int = 1, rows: int = 500, nodes: 
 CHAIN = "SELECT a.k, b.j, c.v FROM a JOIN b ON a.k = b.k JOIN c ON b.j = c.j"
 
 
-def chain(root: Path, files: int, *, seed: int = 2, rows: int = 200) -> Case:
-    """A tree of two joins on different keys: an exchange lies between them."""
+def chain(root: Path, files: int, *, seed: int = 2, rows: int = 200, short: bool = False) -> Case:
+    """A tree of two joins on different keys: an exchange lies between them. `short`: within a window of two ticks, so
+    that what is old does not stay old."""
     rng = np.random.default_rng(seed)
     root.mkdir()
     stamp = pa.array(np.arange(files * rows, dtype="int64") * 1000, pa.timestamp("us", "UTC"))
@@ -43,8 +44,8 @@ def chain(root: Path, files: int, *, seed: int = 2, rows: int = 200) -> Case:
         },
         nodes=3,
         groups=32,
-        extra='window = "1 hour"',
-        stream_extra='time = "ts"\nwatermark = "1 hour"',
+        extra=f'window = "{2 * rows} milliseconds"' if short else 'window = "1 hour"',
+        stream_extra=f'time = "ts"\nwatermark = "{"0 seconds" if short else "1 hour"}"',
     )
     case.write()
 
@@ -57,3 +58,10 @@ def chain(root: Path, files: int, *, seed: int = 2, rows: int = 200) -> Case:
         case.feed("b", number, pa.table({"k": pick(100), "j": pick(100), "ts": ts}))
         case.feed("c", number, pa.table({"j": pick(100), "v": pick(9), "ts": ts}))
     return case
+
+
+def within(case: Case, rows: int = 200) -> str:
+    """A short chain's query for DuckDB, which does not know the file's window."""
+    pairs = (("a", "b"), ("b", "c"), ("a", "c"))
+    gaps = (f"abs(epoch_us({x}.ts) - epoch_us({y}.ts)) <= {2000 * rows}" for x, y in pairs)
+    return f"{case.sql} WHERE {' AND '.join(gaps)}"

@@ -1,4 +1,5 @@
-"""A process that runs a query on a cluster and tells of every tick on stdout: `driver.py QUERY MASTER [SCRIPT]`.
+"""A process that runs a query on a cluster and tells of every tick on stdout: `driver.py QUERY MASTER [SCRIPT]`, with
+the policy file `adapt.toml` beside the script, if there is one.
 
 A line per commit: `{"version": …, "nodes": [[executor, fetched], …]}`; at the end `{"done": summary}`.
 """
@@ -32,13 +33,16 @@ class Tell:
 if __name__ == "__main__":
     file, master = Path(sys.argv[1]), sys.argv[2]
     script = Path(sys.argv[3]) if len(sys.argv) > 3 else None
+    adapt = script.with_name("adapt.toml") if script else None
     summary = run(
         read_query(file),
         once=True,
         master=master,
         settings=Settings.load({}),
         ports=[Tell()],
-        adaptation=load(None, script) if script else Policy(),
+        adaptation=load(adapt if adapt and adapt.exists() else None, script)
+        if script
+        else Policy(),
         report=script.with_suffix(".json") if script else None,
     )
     print(json.dumps({"done": json.loads(summary.to_json())}), flush=True)

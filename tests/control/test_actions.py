@@ -35,6 +35,7 @@ STEPS: dict[str, tuple[Step, bool]] = {
     "migrate": (Migrate("((a c) b)", "moving", 10), False),
     "migrate_delta": (Migrate("((a c) b)", "delta", 10), False),
     "migrate_parallel": (Migrate("((a c) b)", "parallel", 10), False),
+    "migrate_parallel_hold": (Migrate("((a c) b)", "parallel", 10), True),
 }
 EIGHT = {
     "ComputePartitionsToMove",

@@ -15,16 +15,21 @@ from hypothesis import strategies as st
 
 from control import actions, proposals
 from control.actions import Action
+from control.cost.coefficients import Coefficients
 from control.dispatch import HANDLERS, KINDS, Dispatcher, Status
 from control.kinds import FIELDS, wrong
 from control.ledger import ActionRow, ProposalState, QueryRow, Wanted
+from control.migration.trees import Tree
+from control.orders import priced_order
 from control.people import Actor, Role, Source, User
-from control.plans import Move, Part, Plan, Spill, plan_from_json
+from control.plans import STRATEGIES, Migrate, Move, Part, Plan, Spill, plan_from_json
 from control.proposals import drained, drift, fingerprint, undone
 from control.samples import NODE_FIGURES, QUERY_FIGURES, Sample
 from control.snapshot import ClusterSnapshot
 from db.open import Store, open_store
 from tests.control.made import MB, cluster, snapshots
+from tests.control.migration.test_gain import NEW, OLD, skewed
+from tests.control.test_orders import running
 
 NOW_S = 1_000.0
 ADMIN = Actor("ann", Role.ADMIN, Source.API, address="127.0.0.1")
@@ -321,3 +326,56 @@ def test_only_what_is_done_is_undone() -> None:
     now = cluster([[MB], [MB]])
     action = Action.propose("a", "q", Move((Part("join", (0,)),), 1, 0, MB)).accept(1.0)
     assert not isinstance(undone(action, now), Plan)
+
+
+def test_a_join_order_is_chosen_where_none_is_named(desk: Desk) -> None:
+    """What is kept as the proposal's plan has an order and a strategy, whichever way it was asked for."""
+    desk.show(_joined(OLD))
+    best = desk.ask("propose", query="q", do="migrate")
+    named = desk.ask("propose", query="q", do="migrate", order="(((c d) b) a)", strategy="moving")
+    whole = {"do": "migrate", "order": "", "strategy": "auto", "bytes": 5}
+    steps = desk.ask("propose.steps", query="q", steps=[whole])
+    for answer in (best, named, steps):
+        assert answer.accepted, answer.text
+        found = desk.store.proposals.find(answer.id)
+        assert found is not None
+        (step,) = found.plan["steps"]
+        assert step["order"] and step["strategy"] in STRATEGIES
+        (told,) = found.preview["steps"]
+        assert told["migration"]["join_order"] == step["order"]
+        assert told["migration"]["strategy"] == step["strategy"]
+        assert desk.ask("apply", proposal=answer.id).accepted
+    desk.show(_joined(NEW))
+    for answer in (
+        desk.ask("propose", query="q", do="migrate"),
+        desk.ask("propose.steps", query="q", steps=[whole]),
+    ):
+        assert answer.status is Status.REFUSED
+        assert [one["why"] for one in answer.refusals] == ["no_better_order"]
+    desk.show(cluster([[9 * MB], [MB]]))
+    answer = desk.ask("propose", query="q", do="migrate")
+    assert "not known yet" in answer.text and answer.status is Status.REFUSED
+    assert desk.ask("propose", query="q", do="migrate", order="((a b) (c d))").accepted
+
+
+def test_a_changed_order_is_taken_back_by_the_way_that_is_best_then(desk: Desk) -> None:
+    now = _joined(NEW)
+    desk.show(now)
+    action = Action.propose("a", "q", Migrate("(((c d) b) a)", "parallel", MB)).accept(1.0)
+    while action.following:
+        action = action.begin(2.0).end(3.0)
+    action = action.finish(4.0)
+    receipt = {"order_before": "(((a b) c) d)"}
+    row = ActionRow("a", "q", actions.to_json(action), "ann", "done", 1.0, 4.0, MB, receipt=receipt)
+    desk.store.actions.keep([row])
+    answer = desk.ask("undo", action="a")
+    assert answer.accepted, answer.text
+    found = desk.store.proposals.find(answer.id)
+    assert found is not None and found.undo_of == "a"
+    (step,) = found.plan["steps"]
+    told = priced_order(now, Coefficients(), "(((a b) c) d)")
+    assert (step["order"], step["strategy"]) == ("(((a b) c) d)", told["recommended"])
+
+
+def _joined(tree: Tree) -> ClusterSnapshot:
+    return replace(running(skewed(), tree), query="q", time_s=NOW_S)

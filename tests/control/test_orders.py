@@ -15,6 +15,7 @@ from control.cost.coefficients import Coefficients
 from control.errors import PlanError
 from control.limits import OPEN, Limits
 from control.menu import menu
+from control.migration.gain import ESTIMATES
 from control.migration.model import Model
 from control.migration.trees import Tree
 from control.orders import better_orders, priced_order, same_order
@@ -86,7 +87,7 @@ def test_a_typed_order_says_where_it_is_wrong() -> None:
 def test_a_named_strategy_has_its_own_figures() -> None:
     snapshot = running(skewed(), OLD)
     auto = priced_order(snapshot, NUMBERS, "(((c d) b) a)")
-    for name in STRATEGIES:
+    for name in ESTIMATES:
         one = priced_order(snapshot, NUMBERS, "(((c d) b) a)", name)
         assert one["strategy"] == one["step"]["strategy"] == name
         assert one["gain_row_s"] == one["strategies"][name]["gain_row_s"]

@@ -14,7 +14,7 @@ from control.cost.coefficients import Coefficients
 from control.errors import RuleError
 from control.limits import Limits
 from control.policies.best_gain import BestGain
-from control.policies.registry import KINDS
+from control.policies.registry import KINDS, with_numbers
 from control.policies.relocate import Relocate
 from control.rules import (
     KEYS,
@@ -24,7 +24,6 @@ from control.rules import (
     rule_from,
     rule_to_json,
     shipped_rules,
-    with_numbers,
 )
 from control.schedule import Quiet, Schedule
 from control.units import said, seconds, size_bytes

@@ -101,6 +101,24 @@ def in_order(local: Local, told: Told, query: Query) -> None:
     assert last.tolist() == found.column("$version").to_pylist()
 
 
+def in_order_of_the_lemma(local: Local, told: Told, query: Query) -> None:
+    """Paper 3, lemma 2.1, as it is written: of two results of different ticks, some part of the earlier one is not
+    newer than that part of the later one."""
+    found = local.results()
+    if not found.num_rows:
+        return
+    parts = [
+        [told.tick_of[i] for i in found.column(f"i{n}").to_pylist()] for n in range(query.size)
+    ]
+    rows = np.unique(np.array([found.column("$version").to_pylist(), *parts]).T, axis=0)
+    for version in np.unique(rows[:, 0]):
+        earlier, later = rows[rows[:, 0] < version, 1:], rows[rows[:, 0] == version, 1:]
+        wrong = (earlier[:, None, :] > later[None, :, :]).all(axis=2)
+        assert not wrong.any(), (
+            f"a result of version {version} is older in all its parts than one before"
+        )
+
+
 CHAIN = Query(
     classes=((0,), (0, 1), (1,)),
     edges=((1, 0, (0,)), (2, 1, (1,))),

@@ -86,7 +86,7 @@ def joins_of(model: Model, tree: Tree, seconds: float = 60.0) -> Joins:
         if i != j and np.isfinite(model.span_s)
     )
     shape = QueryShape(model.names, tuple(members(span) for span in model.classes), bounds)
-    statistics = Statistics(shape, time_s=1000.0, weight_s=seconds)
+    statistics = Statistics(shape, time_s=1000.0, weight_s=seconds, lived_s=seconds)
     for n, given in enumerate(statistics.inputs):
         reach = float(np.delete(model.reach[n], n).max())
         given.rows = model.rates[n] * seconds

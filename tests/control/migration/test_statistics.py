@@ -64,6 +64,35 @@ def test_t_j_and_t_s_are_told_apart() -> None:
         assert statistics.prices.task_s == pytest.approx(TASK_S, rel=0.05)
 
 
+@pytest.mark.parametrize("speed", [0.2, 1.0, 10.0])
+def test_event_time_may_go_faster_or_slower_than_the_clock(speed: float) -> None:
+    """Input that is caught up on: the same rows, told at another pace."""
+    arrivals = feed([10.0, 20.0, 30.0, 5.0], [0.1, 0.02, 0.05], 60.0)
+    statistics = Statistics(shape())
+    for tick in ticks(arrivals, OLD, WINDOW):
+        newest = dict.fromkeys(range(4), tick.time_s)
+        statistics.add(replace(tick, time_s=tick.time_s / speed, newest_s=newest))
+    model = statistics.model(delay_s=2.0)
+    assert statistics.speed == pytest.approx(speed, rel=0.05)
+    assert model.rates == pytest.approx([r * speed for r in (10.0, 20.0, 30.0, 5.0)], rel=0.15)
+    assert model.span_s == pytest.approx(WINDOW / speed, rel=0.05)
+    assert model.delay_s == pytest.approx(2.0 / speed, rel=0.05)
+    for number, true in enumerate([0.1, 0.02, 0.05]):
+        assert model.class_factor[number].log_value == pytest.approx(log(true), abs=0.3)
+
+
+def test_a_gap_in_event_times_is_forgotten() -> None:
+    """A year without rows, then input as it arises."""
+    told = list(ticks(feed([20.0] * 4, [0.1] * 3, 30.0), OLD, WINDOW))
+    statistics = Statistics(shape())
+    for n, tick in enumerate(
+        [replace(t, time_s=t.time_s + 31 * k) for k in range(30) for t in told]
+    ):
+        at = tick.time_s + (3e7 if n > 5 else 0.0)
+        statistics.add(replace(tick, newest_s={0: at, 1: at, 2: at, 3: at}))
+    assert statistics.speed == pytest.approx(1.0, rel=0.2)
+
+
 @given(st.floats(1e-7, 1e-5), st.floats(1e-7, 1e-5), st.floats(0, 0.02), st.integers(0, 99))
 def test_prices_are_found_whatever_they_are(
     join: float, insert: float, task: float, seed: int

@@ -8,16 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from control.actions import COURSES
+from control.actions import COURSES, State
 from control.policies.none import Nothing
 from control.requests import Request
-from engine.adapt import progress
+from engine.adapt import kinds, progress
 from engine.adapt.desk import Desk
 from engine.adapt.policy import Policy
 from engine.adapt.records import Records
@@ -35,6 +35,12 @@ THREE = Query(
     window=None,
     delays=(4.0, 4.0, 4.0),
     idle=(None, None, None),
+)
+BOUND = replace(
+    THREE,
+    bounds=tuple((i, j, 4_000_000) for i in range(3) for j in range(3) if i != j),
+    window=4,
+    delays=(0.0, 0.0, 0.0),
 )
 ANOTHER = "((s2 s0) s1)"
 LIFE = Life(seed=3, ticks=9, groups=16, domain=9, late=0.0, silent=0.0, nodes=(2,))
@@ -70,15 +76,17 @@ class Doomed:
         if self.tick == 2 and self.course == "cleanup":
             desk.ask(Request("spill", 0, percent=50.0), "test")
         if self.tick == 4 and not self.crashed:
-            to = 1 if self.course.startswith("move") else None
-            do = self.course.removesuffix("_hold")
-            size = 10**9 if do == "budget" else None
-            asked = Request(do, 0, to, percent=None if size else 60.0, bytes=size)
-            if do == "migrate":
-                asked = Request(do, 0, order=ANOTHER)
-            desk.ask(asked, "test")
+            desk.ask(self._asked(), "test")
         desk.between(idle=False)
         consistent(local)
+
+    def _asked(self) -> Request:
+        to = 1 if self.course.startswith("move") else None
+        do, _, strategy = self.course.removesuffix("_hold").partition("_")
+        if do == "migrate":
+            return Request(do, 0, order=ANOTHER, strategy=strategy or "moving")
+        size = 10**9 if do == "budget" else None
+        return Request(do, 0, to, percent=None if size else 60.0, bytes=size)
 
     def finish(self, local: Local) -> None:
         for _ in range(50):
@@ -94,11 +102,12 @@ class Doomed:
 
     def _desk_of(self, local: Local) -> Desk:
         if self.desk is None or self.desk.ticker is not local.ticker:
-            policy = Policy(Nothing(), interval_s=1e9, hold=self.course == "move_hold")
+            policy = Policy(Nothing(), interval_s=1e9, hold=self.course.endswith("_hold"))
             records = Records(local.root / "cp" / "actions")
-            records.restart(local.ticker.carried_out, 0.0)
-            left = list((local.root / "cp" / "actions").glob("*.json"))
-            assert not left, "every action of the earlier life is over"
+            both = kinds.doing(local.ticker)
+            records.restart(local.ticker.carried_out, 0.0, both)
+            left = [path.stem for path in (local.root / "cp" / "actions").glob("*.json")]
+            assert left == ([both] if both else []), "every action of the earlier life is over"
             self.desk = Desk(local.ticker, policy, {}, records, local.clock, LocalSide)
             assert isinstance(self.desk._runs.side, LocalSide)
             self.desk._runs.side.eager = True
@@ -134,8 +143,16 @@ def test_a_crash_at_every_step(
     course: str, step: str, at_end: bool, apart: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     doomed = Doomed(course, step, at_end, apart)
+    beside = course.startswith("migrate_parallel")
+    query, life = (BOUND, replace(LIFE, ticks=14, disorder=0.0)) if beside else (THREE, LIFE)
     with scratch() as root, dying(doomed, monkeypatch):
-        local, told = live(Path(root), THREE, LIFE, None, meddler=doomed)
-        got = check(local, told, THREE)
+        local, told = live(Path(root), query, life, None, meddler=doomed)
+        got = check(local, told, query)
     assert doomed.crashed, "it came that far"
+    if beside and step != "CleanAccumulated" and (step, at_end) != ("Start", False):
+        assert doomed.desk is not None
+        ended = [action.state for action in doomed.desk.records.actions.values()]
+        assert set(ended) <= {State.DONE}, "the next life ended it"
+        plan = local.ticker.manifest.plan
+        assert plan is not None and plan.track is None and len(plan.operators) == 2
     assert got, "there are results to lose"

@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -86,6 +87,15 @@ def test_from_the_command_line(tmp_path: Path) -> None:
         '[[at]]\ntick = 2\ndo = "migrate"\njoin_order = "(a (b (c d)))"\nstrategy = "moving"\n'
         '[[at]]\ntick = 3\ndo = "migrate"\njoin_order = "((a d) (b c))"\n'
     )
+    found = scripted(case, commands, report)
+    (action,) = found["actions"]
+    assert action["state"] == "done" and action["receipt"]["order_after"] == "(a (b (c d)))"
+    said = {one["why"]: one["text"] for asked in found["refusals"] for one in asked["refusals"]}
+    assert "share no key" in said["bad_order"]
+
+
+def scripted(case: Case, commands: Path, report: Path) -> Any:
+    """Run by the command line until the input is done; its report."""
     asked = ["query", "run", str(case.file), "--once", "--script", str(commands)]
     done = subprocess.run(
         [sys.executable, str(RUN), *asked, "--report", str(report)],
@@ -96,11 +106,34 @@ def test_from_the_command_line(tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stderr[-3000:]
     assert case.check() > 100
-    found = json.loads(report.read_text())
+    return json.loads(report.read_text())
+
+
+def test_the_best_order_from_a_script(tmp_path: Path) -> None:
+    """Nothing is named: what ticks have told by then says which order, and by which way; predicted beside actual."""
+    case = Case(tmp_path, CHAIN, dict.fromkeys("abcd", "k long, j long, v long"), groups=16)
+    case.write()
+    rng = np.random.default_rng(11)
+    for tick in range(14):
+        for at, name in enumerate("abcd"):
+            many = 6 if name in "ab" else 300  # a and b meet far too often
+            columns = {
+                "k": rng.integers(0, many, 50),
+                "j": rng.integers(0, 300, 50),
+                "v": 1_000_000 * at + 1000 * tick + np.arange(50),
+            }
+            case.feed(name, tick, pa.table(columns))
+    commands, report = tmp_path / "script.toml", tmp_path / "report.json"
+    commands.write_text('[[at]]\ntick = 1\ndo = "migrate"\n[[at]]\ntick = 9\ndo = "migrate"\n')
+    found = scripted(case, commands, report)
+    assert found["refusals"][0]["refusals"][0]["why"] == "no_picture"
     (action,) = found["actions"]
-    assert action["state"] == "done" and action["receipt"]["order_after"] == "(a (b (c d)))"
-    said = {one["why"]: one["text"] for asked in found["refusals"] for one in asked["refusals"]}
-    assert "share no key" in said["bad_order"]
+    assert action["state"] == "done", action["note"]
+    after = action["receipt"]["order_after"]
+    assert after == action["step"]["order"] and "(a b)" not in after and "(b a)" not in after
+    predicted, actual = action["predicted"], action["actual"]
+    assert predicted["migration"]["join_order"] == after and predicted["gain_row_s"] > 0
+    assert {"seconds", "bytes", "pause_s", "tick_s"} <= set(actual) & set(predicted["figures"])
 
 
 def test_a_live_query_goes_on_and_may_be_paused_afterwards(

@@ -1,41 +1,64 @@
-"""Both plans side by side: whatever happens meanwhile, the batch join; what each makes, when it ends, what is refused.
+"""Both plans side by side: whatever happens meanwhile, the batch join.
 
 Without Spark, as test_migrations.py, whose dice these are too. More of them:
-`HYPOTHESIS_MAX_EXAMPLES=5000 pytest tests/engine/adapt/test_parallel.py`.
+`HYPOTHESIS_MAX_EXAMPLES=5000 pytest tests/engine/adapt/test_parallel.py`. What each plan makes, when it ends and what
+is refused: test_two_plans.py.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
+import pyarrow.parquet as pq
 from hypothesis import event, given
 from hypothesis import strategies as st
 
-from tests.engine.adapt.test_migrations import (
-    Migrating,
-)
+from tests.engine.adapt.test_migrations import Migrating
+from tests.engine.local import Local
 from tests.engine.made import Life, Query, live, lives, queries
-from tests.engine.test_trees import accepted, check, in_order, scratch
+from tests.engine.test_trees import accepted, check, in_order, in_order_of_the_lemma, scratch
 
-BOUND = ("file", "file", "range", "file+on")
+BOUND = (
+    "file",
+    "file",
+    "range",
+    "file+on",
+    "on+range",
+)  # the last: often no window between two streams
+
+
+@dataclass
+class Beside(Migrating):
+    """The same dice; at every boundary a reader sees as many rows as the query says are out."""
+
+    def boundary(self, local: Local) -> None:
+        super().boundary(local)
+        assert seen_rows(local) == local.ticker.totals.rows_out
+
+
+def seen_rows(local: Local) -> int:
+    """Results that a reader with a plain glob sees."""
+    files = (local.root / "out").glob("*.parquet")
+    return sum(pq.read_metadata(path).num_rows for path in files)
+
 
 beside = st.builds(
-    Migrating,
+    Beside,
     seed=st.integers(0, 2**32),
     budget=st.sampled_from([0, 0, 0, 12_000, 40_000]),
     hold=st.booleans(),
     crashes=st.sampled_from([0.0, 0.15, 1.0]),
     also=st.booleans(),
-    strategies=st.sampled_from([("parallel",), ("parallel", "moving")]),
+    strategies=st.sampled_from([("parallel",), ("parallel", "moving", "delta")]),
 )
 
 
-@given(queries(most=5, forms=BOUND), lives, beside)
+@given(queries(forms=BOUND), lives, beside)
 def test_whatever_the_plans_become_results_are_the_batch_join(
-    query: Query, life: Life, thrower: Migrating
+    query: Query, life: Life, thrower: Beside
 ) -> None:
-    """With other actions, cancellations, crashes between any two ticks, other numbers of nodes."""
+    """With other actions, cancellations, crashes and orderly ends between any two ticks, other numbers of nodes."""
     accepted(query)
     thrower.query = query
     order = query.random_order(np.random.default_rng(life.seed))
@@ -44,6 +67,6 @@ def test_whatever_the_plans_become_results_are_the_batch_join(
         local, told = live(root, query, life, order, meddler=thrower)
         check(local, told, query)
         if not (thrower.also or thrower.budget or life.holds):
-            in_order(local, told, query)
+            (in_order_of_the_lemma if thrower.hold else in_order)(local, told, query)
     for what in thrower.done:
         event(what)

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from control.policies.local_spill import LocalSpill
 from control.requests import Request
-from engine.adapt import bridging, parallel
+from engine.adapt import kinds
 from engine.adapt.desk import Desk
 from engine.adapt.policy import Policy
 from engine.adapt.records import Records
@@ -41,6 +41,8 @@ class Dice:
 
     def boundary(self, local: Local) -> None:
         if self.rng.random() < self.crashes:
+            if self.desk is not None and self.rng.random() < 0.5:
+                self.desk.close()  # an orderly end
             local.start(local.nodes)
         desk = self._desk_of(local)
         for _ in range(int(self.rng.integers(0, 4))):
@@ -76,11 +78,7 @@ class Dice:
             budgets = dict.fromkeys(range(local.nodes), self.budget) if self.budget else {}
             policy = Policy(kind=LocalSpill(spill_percent=40.0), interval_s=1e9, hold=self.hold)
             records = Records(folder)
-            records.restart(
-                local.ticker.carried_out,
-                0.0,
-                parallel.doing(local.ticker) or bridging.doing(local.ticker),
-            )
+            records.restart(local.ticker.carried_out, 0.0, kinds.doing(local.ticker))
             self.desk = Desk(local.ticker, policy, budgets, records, local.clock, LocalSide)
             self.desk.jobs_apart = bool(self.rng.random() < 0.5)
         return self.desk
@@ -130,6 +128,8 @@ def consistent(local: Local) -> None:
         assert (root / "cp" / "state" / name).exists(), name
     for name in manifest.memory_files():
         assert (root / "memory" / name).exists(), name
+    for file in manifest.plan.withheld if manifest.plan is not None else ():
+        assert (root / "out" / file.tmp).stat().st_size == file.bytes
 
 
 dice = st.builds(

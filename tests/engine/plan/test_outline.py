@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 from hypothesis import given
@@ -42,6 +43,9 @@ def checked(found: Plan) -> dict[str, Any]:
     told = outline(found)
     assert json.loads(json.dumps(told)) == told
     same(told["root"], found.root.child)
+    assert (told["beside"] is None) == (found.beside is None)
+    if found.beside is not None:
+        same(told["beside"], found.beside)
     text = render(found)
     for operator in found.operators:
         assert operator.id in text
@@ -61,6 +65,25 @@ def test_a_chain_within_a_window() -> None:
     assert root["on"] == ["C.z = D.z (bigint)"]
     assert root["within"] == [f"−60 s ≤ D.ts − {name}.ts ≤ 60 s" for name in "ABC"]
     assert [child["id"] for child in root["children"]] == ["join-2", "scan-D"]
+
+
+def test_another_tree_beside_it() -> None:
+    orders = (LEFT, "(A (B (C D)))")
+    one, other = (plan(CHAIN, window_s=60.0, join_order=order) for order in orders)
+    renamed = {join.id: f"join-{n}" for n, join in enumerate(other.joins, start=4)}
+    found = replace(one, beside=called(other.joins[-1], renamed))
+    told = checked(found)
+    assert told["root"]["id"] == "join-3" and told["beside"]["id"] == "join-6"
+    assert "beside it, until no old row can be in a result to come" in render(found)
+
+
+def called(join: Join, names: dict[str, str]) -> Join:
+    """The same tree under other names."""
+    children = tuple(
+        replace(c, child=called(c.child, names)) if isinstance(c.child, Join) else c
+        for c in join.children
+    )
+    return replace(join, id=names[join.id], children=children)
 
 
 def test_what_is_fused_is_said() -> None:
