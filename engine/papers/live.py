@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from control.requests import Request
 from control.snapshot import ClusterSnapshot
 from engine.adapt.desk import Desk
+from engine.adapt.joins import JoinStatistics
 from engine.papers.paced import Chain, Player
 from engine.papers.ticks import Tick, Ticks
 from engine.query.file import read_query
@@ -75,8 +76,8 @@ class LiveRun:
 
     @property
     def live(self) -> list[Tick]:
-        """Ticks by the clock: not the first, which has what was there from the beginning."""
-        return self.ticks[1:]
+        """Ticks by the clock."""
+        return [tick for tick in self.ticks if tick.end_s > self.begun_s]
 
     @property
     def whole(self) -> bool:
@@ -124,7 +125,7 @@ def run_live(
 
 
 class _Life:
-    """A run while it lasts: the clock begins with the first tick's end, the migration is asked for between ticks."""
+    """A run while it lasts: the clock begins when windows are full, the migration is asked for between ticks."""
 
     def __init__(
         self,
@@ -164,10 +165,12 @@ class _Life:
 
     def _heard(self, tick: Tick) -> None:
         self._taken += tick.rows_in
-        if not self.found.begun_s:
-            self.found.begun_s = self.player.begin()
         desk = self.query.desk
         assert desk is not None
+        if not self.found.begun_s and not self.player.next_head():
+            # What came before was faster than the clock: nothing is to be learned from it.
+            desk.joins = JoinStatistics(desk.ticker.setup)
+            self.found.begun_s = self.player.begin()
         if self._over(desk):
             self.query.stop()
 
@@ -186,6 +189,9 @@ class _Life:
         begun, line = self.player.begun_s, self.found.line
         if self._asked or begun is None or self.player.now_s() < begun + line.at_s:
             return
+        known = desk.joins.joins
+        if known is None or not known.known:
+            return  # a tick or two later
         self._asked = True
         self.found.before = desk.snapshot()
         self.found.asked_s = self.player.now_s()

@@ -2,8 +2,8 @@
 
 What a migration takes is seconds of the machine, how long the parallel track lasts is seconds of event time: to put the
 two beside each other, rows have to come as fast as their times say. Files made before and put in place by the clock
-give every line of a figure the same rows, take no time from the engine, and tell to the row what is due. Some seconds
-of input are there from the beginning, so that windows are full when the clock begins.
+give every line of a figure the same rows, take no time from the engine, and tell to the row what is due. Before the clock
+begins some seconds of input come as fast as ticks go, a piece each, so that windows are full when it does.
 """
 
 from __future__ import annotations
@@ -24,7 +24,9 @@ import pyarrow.parquet as pq
 
 EPOCH_S = 1_700_000_000
 NAMES = "abcdefgh"
-HEAD = "head.parquet"
+HEADS = (
+    9  # ticks before the clock begins: state goes by runs, none of which is to be much of a window
+)
 
 
 @dataclass(frozen=True)
@@ -34,7 +36,7 @@ class Chain:
     rates: tuple[float, ...]
     keys: tuple[int, ...]
     window_s: float
-    head_s: float  # there from the beginning
+    head_s: float  # of input before the clock begins
     live_s: float  # by the clock
     piece_s: float = 0.25
     pieces_a_tick: int = 8  # at most, of each stream: what is more waits
@@ -108,15 +110,15 @@ class Chain:
         columns["ts"] = pa.array(times).cast(pa.timestamp("us", tz="UTC"))
         columns[f"v{self.names[stream]}"] = pa.array(offsets)
         table = pa.table(columns)
-        first = self.rows(stream, self.head_s)
-        pq.write_table(table.slice(0, first), folder / HEAD)
-        for piece in range(self.pieces):
-            last = self.rows(stream, self.head_s + (piece + 1) * self.piece_s)
-            path = folder / f"{piece:05d}.parquet"
+        ends = [self.head_s * (head + 1) / HEADS for head in range(HEADS)]
+        ends += [self.head_s + self.piece_s * (piece + 1) for piece in range(self.pieces)]
+        first = 0
+        for number, end_s in enumerate(ends):
+            last = self.rows(stream, end_s)
+            path = folder / file_of(number)
             pq.write_table(table.slice(first, last - first), path)
-            os.utime(path, (EPOCH_S + 1 + piece, EPOCH_S + 1 + piece))
+            os.utime(path, (EPOCH_S + number, EPOCH_S + number))
             first = last
-        os.utime(folder / HEAD, (EPOCH_S, EPOCH_S))
 
     def query_file(self, live: Path, place: Path, *, nodes: int, groups: int, order: str) -> Path:
         """The query over what appears in `live`, with its checkpoint and results in `place`."""
@@ -139,9 +141,14 @@ class Chain:
         return path
 
 
+def file_of(number: int) -> str:
+    """Of each stream: HEADS for what comes before the clock, then the pieces."""
+    return f"{number:05d}.parquet"
+
+
 class Player(threading.Thread):
-    """Puts a chain's files in place. What is there from the beginning is there when this is made; the clock begins with
-    `begin`. `over` is called once, when nothing more is to come and some patience is over too."""
+    """Puts a chain's files in place: one for each tick (`next_head`) until the clock begins with `begin`, then by the clock.
+    `over` is called once, when nothing more is to come and some patience is over too."""
 
     def __init__(
         self,
@@ -157,9 +164,22 @@ class Player(threading.Thread):
         self.patience_s, self._over, self.now_s = patience_s, over, clock
         self.begun_s: float | None = None
         self._enough = threading.Event()
+        self._heads = 0
         for name in chain.names:
             (live / name).mkdir(parents=True)
-            os.link(made / name / HEAD, live / name / HEAD)
+        self.next_head()
+
+    def next_head(self) -> bool:
+        """What the next tick is to have before the clock begins; False where there is nothing left of that."""
+        if self._heads == HEADS:
+            return False
+        self._put(self._heads)
+        self._heads += 1
+        return True
+
+    def _put(self, number: int) -> None:
+        for name in self.chain.names:
+            os.link(self.made / name / file_of(number), self.live / name / file_of(number))
 
     def begin(self) -> float:
         """Start the clock; when that is."""
@@ -181,9 +201,7 @@ class Player(threading.Thread):
         for piece in range(self.chain.pieces):
             if self._waited(self.begun_s + (piece + 1) * self.chain.piece_s):
                 return
-            for name in self.chain.names:
-                file = f"{piece:05d}.parquet"
-                os.link(self.made / name / file, self.live / name / file)
+            self._put(HEADS + piece)
         if not self._waited(self.begun_s + self.chain.live_s + self.patience_s):
             self._over()
 

@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 from engine.papers import live_figure, probe, zhu2004_live, zhu2004_live_plans
 from engine.papers.live import LiveLine, LiveRun, run_live
 from engine.papers.live_figure import LiveFigure, Runner
-from engine.papers.paced import EPOCH_S, Chain, Player
+from engine.papers.paced import EPOCH_S, HEADS, Chain, Player, file_of
 from engine.papers.page import verdict
 from engine.papers.ticks import Tick
 from engine.papers.zhu2004_live import NEW_ORDER, OLD_ORDER
@@ -36,8 +36,8 @@ def test_input_is_the_same_each_time_and_in_the_order_of_its_times(tmp_path: Pat
         times = [(row[-2].timestamp() - EPOCH_S) for row in found]  # type: ignore[attr-defined]
         assert times == sorted(times) and times[-1] < SMALL.head_s + SMALL.end_s
         assert len(found) == SMALL.rows(stream, SMALL.head_s + SMALL.end_s)
-        head = pq.read_table(one / name / "head.parquet").num_rows
-        assert head == SMALL.rates[stream] * SMALL.head_s
+        heads = [pq.read_table(one / name / file_of(n)).num_rows for n in range(HEADS)]
+        assert sum(heads) == SMALL.rates[stream] * SMALL.head_s and max(heads) - min(heads) <= 1
     assert SMALL.due_rows(0.0) == 350 * 1.5 and SMALL.due_rows(99.0) == 350 * 4.5
 
 
@@ -68,7 +68,10 @@ def player(tmp_path: Path, clock: Clock, over: threading.Event) -> Player:
 def test_files_appear_when_they_are_due(tmp_path: Path) -> None:
     clock, over = Clock(), threading.Event()
     playing = player(tmp_path, clock, over)
-    assert [path.name for path in (tmp_path / "live" / "a").iterdir()] == ["head.parquet"]
+    for number in range(HEADS):
+        there = sorted(path.name for path in (tmp_path / "live" / "a").iterdir())
+        assert there == [file_of(n) for n in range(number + 1)]
+        assert playing.next_head() == (number < HEADS - 1)
     playing.begin()
     playing.join(10)
     assert over.is_set() and clock.now == pytest.approx(100 + SMALL.end_s + 5)
@@ -103,8 +106,10 @@ def test_a_line_by_the_clock_has_every_result(
     assert run.whole and sum(tick.rows_out for tick in run.ticks) == wanted
     assert run.waiting(run.ticks[-1]) == 0 and run.begun_s < run.ticks[-1].end_s
     assert set(run.commits) >= {tick.version for tick in run.ticks}
+    assert len(run.ticks) - len(run.live) == HEADS
     if strategy:
         assert run.done and run.length_s > 0 and run.before is not None
+        assert run.before.joins is not None and run.before.joins.known
         assert run.asked_s >= run.begun_s + 0.5
     else:
         assert not run.actions
