@@ -50,7 +50,7 @@ class Pace:
     side_cores: float = 0.2  # what a side job's tasks get beside the ticks
     cores: float = 2.0  # what ticks get
     tick_s: float = 0.5
-    swap_s: float = 1.0  # from the last tick of the old plan to the first of the new one
+    swap_s: float = 1.0  # each job that a tick waits for takes, with the commit after the last
     passes: int = 7  # at most
     delay_s: float = 0.0  # of watermarks: how much longer rows may be late
     job_ticks: float = (
@@ -75,7 +75,7 @@ class Estimate:
     """What one strategy takes. `rows`: read or made anew; `cpu_s` beside the ticks (moving, delta) or within them
     (parallel); `extra_bytes`: most memory on top of what there is; `hindrance`: why it cannot be, or empty.
     `again_s`: a second stall. For `ticks_s` of the length ticks take `ticks_cpu_s` more than the old plan's, or less.
-    `job_s`: of each side job, besides its work."""
+    `job_s`: of each side job, besides its work; `swap_s`: of each swap, besides its work."""
 
     strategy: Strategy
     length_s: float
@@ -90,6 +90,7 @@ class Estimate:
     ticks_s: float = 0.0
     ticks_cpu_s: float = 0.0
     job_s: float = 0.0
+    swap_s: float = 0.0
 
     @property
     def pause_s(self) -> float:
@@ -131,7 +132,8 @@ def moving(change: Change, pace: Pace) -> Estimate:
     work = _Work(_jobs(change), cpu_s, read[0], _arriving(change, pace), read[1])
     length, cpu, stall = _beside(work, pace)
     about = length, stall, rows, cpu, anew_bytes(change)
-    return Estimate("moving", *about, sorted_rows=sorted_rows, job_s=pace.job_s)
+    besides = {"job_s": pace.job_s, "swap_s": pace.swap_s * max(1, work.jobs)}
+    return Estimate("moving", *about, sorted_rows=sorted_rows, **besides)
 
 
 def delta(change: Change, pace: Pace) -> Estimate:
@@ -165,6 +167,7 @@ def delta(change: Change, pace: Pace) -> Estimate:
         ticks_s=second.length_s,
         ticks_cpu_s=(meanwhile - before) * second.length_s,
         job_s=second.job_s if _jobs(then) else pace.job_s,
+        swap_s=(pace.swap_s + second.swap_s) / 2,
     )
 
 
@@ -181,7 +184,7 @@ def _beside(work: _Work, pace: Pace) -> tuple[float, float, float]:
         if size <= LAST_BYTES or (number and 2 * size > before):
             break
         before = size
-    stall = pace.swap_s + cpu_s / pace.cores
+    stall = pace.swap_s * max(1, work.jobs) + cpu_s / pace.cores
     return length + stall, cpu + cpu_s, stall
 
 

@@ -100,9 +100,9 @@ def test_figures_of_one_change_by_hand() -> None:
     # BC: 1000 × 1000 × 0.01 rows of two sides of 1000; 2 · 100² · 10 · 0.01 = 2000 arrive a second, of 100 and 100.
     # a and b are wanted by another key: a by (bc)'s, which is the same class 0; b by class 1, c as it was.
     assert told.rows == pytest.approx(10_000 + 2 * 1000 + 1000)
-    # 200 rows a second of b and c are so few bytes that they are left to the swap.
+    # 200 rows a second of b and c are so few bytes that they are left to the swap, with its two jobs.
     first = 1.2 / 0.5
-    assert told.stall_s == pytest.approx(1.0 + first * 0.22 / pace.cores)
+    assert told.stall_s == pytest.approx(2.0 + first * 0.22 / pace.cores) and told.swap_s == 2.0
     assert told.length_s == pytest.approx(first + told.stall_s)
     beside = parallel(change, replace(pace, join_s=0.0, insert_s=0.0))
     assert (beside.length_s, beside.stall_s) == (10.5, 0.0)
@@ -122,7 +122,7 @@ def test_passes_go_on_as_long_as_each_leaves_half() -> None:
     ]  # then what came meanwhile, and again: that leaves more than half, and is left to the swap
     passes.append(jobs + share * passes[0])
     told = moving(change, pace)
-    assert told.stall_s == pytest.approx(1.0 + passes[1] * 0.22 / pace.cores)
+    assert told.stall_s == pytest.approx(2.0 + passes[1] * 0.22 / pace.cores)
     assert told.length_s == pytest.approx(sum(passes) + told.stall_s) and told.job_s == 1.0
     # With much to read nodes work one after the other.
     assert moving(change, replace(pace, nodes=2)).length_s > told.length_s + 2 * jobs
