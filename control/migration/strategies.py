@@ -132,8 +132,8 @@ def moving(change: Change, pace: Pace) -> Estimate:
     work = _Work(_jobs(change), cpu_s, read[0], _arriving(change, pace), read[1])
     length, cpu, stall = _beside(work, pace)
     about = length, stall, rows, cpu, anew_bytes(change)
-    besides = {"job_s": pace.job_s, "swap_s": pace.swap_s * max(1, work.jobs)}
-    return Estimate("moving", *about, sorted_rows=sorted_rows, **besides)
+    swap_s = pace.swap_s * max(1, work.jobs)
+    return Estimate("moving", *about, sorted_rows=sorted_rows, job_s=pace.job_s, swap_s=swap_s)
 
 
 def delta(change: Change, pace: Pace) -> Estimate:

@@ -149,7 +149,7 @@ def test_without_windows_the_parallel_track_does_not_end() -> None:
     assert "would not end" in parallel(change, PACE).hindrance
     assert moving(change, PACE).rows > 0
     told = advise(outlook(model, ((0, 1), 2)), model, ((0, 1), 2), (0, (1, 2)), PACE)
-    assert told.chosen is not None and told.chosen.strategy == "moving"
+    assert told.chosen is not None and told.chosen.strategy in ("moving", "delta")
     assert told.crossover == inf and "not possible" in told.why
 
 
