@@ -29,9 +29,8 @@ from tests.bench.exact import Difference, difference
 
 BAD, GOOD = "(((a b) c) d)", "(((c d) b) a)"
 OTHERS = (0.25, 0.05)  # partners on the other hops
-RATE = 4000.0
-WARM_S = 6.0  # by the clock, until statistics know the query
-SETTLES_S = 13.0  # of the horizon, besides the window
+WARM_S = 5.0  # by the clock, until statistics know the query
+SETTLES_S = 10.0  # of the horizon, besides the window
 BEGUN = "begun"  # with the new plan from the start
 
 
@@ -42,21 +41,22 @@ class Setting:
 
     window_s: float
     load: float
+    rate: float
     partners: tuple[float, float, float]
-    rate: float = RATE
 
     @staticmethod
-    def of(window_s: float, load: float, row_s: float) -> Setting:
+    def of(window_s: float, load: float, rate: float, row_s: float) -> Setting:
         """`row_s`: that a row in between takes on this machine."""
-        return Setting(window_s, load, (partners_for(load, row_s, RATE, OTHERS), *OTHERS))
+        partners = partners_for(load, row_s, rate, OTHERS), *OTHERS
+        return Setting(window_s, load, rate, partners)
 
     @property
     def name(self) -> str:
-        return f"W {self.window_s:g} s, load {self.load:g}"
+        return f"W {self.window_s:g} s, load {self.load:g}, {self.rate:g} rows/s"
 
     @property
     def horizon_s(self) -> float:
-        return 1.2 * self.window_s + SETTLES_S
+        return 1.1 * self.window_s + SETTLES_S
 
     @property
     def chain(self) -> Chain:
