@@ -34,10 +34,10 @@ from tests.bench.data import BENCH_DIR, ROOT
 # Window, load, rows a second. What comes while a state is computed is more, and states are less or more, than what the
 # engine does in another way (400 kB, 4 MB): next to these limits it may go either way, and nobody can predict which.
 SWEEP = (
-    (1.0, 0.75, 6000.0),
-    (2.0, 0.75, 6000.0),
-    (4.0, 0.75, 6000.0),
+    (1.5, 0.75, 6000.0),
+    (3.0, 0.75, 6000.0),
     (10.0, 0.75, 6000.0),
+    (4.0, 0.5, 6000.0),
     (2.0, 0.5, 9000.0),
 )
 TEACHES = (3.0, 0.6, 6000.0)
