@@ -40,4 +40,4 @@ def test_a_phase_is_from_commit_to_commit() -> None:
 def test_keys_give_the_partners_that_are_said() -> None:
     near = 2 * UNEVEN_CHAIN.window_s * 1e6 / UNEVEN_CHAIN.spacing_us
     for partners in UNEVEN.values():
-        assert near / distinct(UNEVEN_CHAIN, partners) == pytest.approx(partners)
+        assert near / distinct(UNEVEN_CHAIN, partners) == pytest.approx(partners, rel=0.01)

@@ -143,7 +143,7 @@ def in_window(workload: Workload, name: str, rng: np.random.Generator) -> Column
 
 
 CHAIN_KEYS = {"a": ("x",), "b": ("x", "y"), "c": ("y", "z"), "d": ("z",)}
-UNEVEN = {"x": 100.0, "y": 1.0, "z": 0.02}
+UNEVEN = {"x": 150.0, "y": 1.0, "z": 0.02}
 
 
 def chained(workload: Workload, name: str, rng: np.random.Generator) -> Columns:
