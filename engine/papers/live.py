@@ -117,7 +117,8 @@ def run_live(
     path = chain.query_file(place / "in", place, nodes=NODES, groups=GROUPS, order=line.order)
     settings = Settings.load({"trigger_seconds": f"{trigger_s:g}"})
     found = LiveRun(line, chain)
-    _Life(QueryRun, found, made, place, settings, path).go(spark)
+    query = QueryRun(read_query(path), settings, (), once=False)
+    _Life(query, found, made, place / "in").go(spark)
     if look is not None:
         look(found, place)
     shutil.rmtree(place, ignore_errors=True)
@@ -127,22 +128,11 @@ def run_live(
 class _Life:
     """A run while it lasts: the clock begins when windows are full, the migration is asked for between ticks."""
 
-    def __init__(
-        self,
-        make: Callable[..., QueryRun],
-        found: LiveRun,
-        made: Path,
-        place: Path,
-        settings: Settings,
-        path: Path,
-    ) -> None:
-        self.found = found
-        self.player = Player(
-            found.chain, made, place / "in", found.line.patience_s, lambda: self.query.stop()
-        )
-        self.query = make(read_query(path), settings, (), once=False)
+    def __init__(self, query: QueryRun, found: LiveRun, made: Path, live: Path) -> None:
+        self.query, self.found = query, found
+        self.player = Player(found.chain, made, live, found.line.patience_s, query.stop)
         self.query.seated = self._seated
-        self.ticks = Ticks(self.query)
+        self.ticks = Ticks(query)
         self.ticks.heard = self._heard
         self._asked = not found.line.strategy
         self._taken, self._ended_s = 0, 0.0
@@ -186,10 +176,9 @@ class _Life:
 
     def _watch(self, desk: Desk) -> None:
         """At every boundary between ticks."""
-        begun, line = self.player.begun_s, self.found.line
+        begun, line, known = self.player.begun_s, self.found.line, desk.joins.joins
         if self._asked or begun is None or self.player.now_s() < begun + line.at_s:
             return
-        known = desk.joins.joins
         if known is None or not known.known:
             return  # a tick or two later
         self._asked = True

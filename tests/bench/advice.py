@@ -76,6 +76,7 @@ class Bench:
             for setting in settings:
                 for way in (BEGUN, *self.strategies):
                     self.one(setting, way, number)
+            write(self.runs, self.known, self.under)  # for whoever cannot wait for the others
 
     def one(self, setting: Setting, way: str, number: int) -> Ran:
         """A run; a migration teaches."""
