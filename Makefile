@@ -10,7 +10,7 @@ export PYTHONPATH := $(CURDIR)
 unexport SPARK_HOME
 unexport VIRTUAL_ENV
 
-.PHONY: help setup run test lint fmt bench bench-long bench-recovery bench-parts bench-adapt bench-store bench-watchers bench-commands bench-migrate bench-reorder reproduce fuzz chaos lock clean
+.PHONY: help setup run test lint fmt bench bench-long bench-recovery bench-parts bench-adapt bench-store bench-watchers bench-commands bench-migrate bench-reorder bench-order bench-advice reproduce fuzz chaos lock clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -63,6 +63,12 @@ bench-migrate: setup ## how long results stand still while the join order change
 
 bench-reorder: setup ## a join in another order half way: Spark's restart beside our migration
 	@$(PY) -m tests.bench.reordered $(ARGS)
+
+bench-order: setup ## W4 in a better join order: rows in between, speed, before and after
+	@$(PY) -m tests.bench.better_order $(ARGS)
+
+bench-advice: setup ## migrations: predicted beside measured, and whether the advised strategy is the best
+	@$(PY) -m tests.bench.advice $(ARGS)
 
 reproduce: setup ## the papers' figures (ARGS="fig11", ARGS="--long"); pages in docs/papers
 	@$(PY) run.py reproduce $(ARGS)

@@ -47,8 +47,8 @@ WORDS: Mapping[str, tuple[str, float, str]] = {
     "recompute_s_per_row": ("computing state for another order", 1e6, "CPU s/M rows"),
     "sort_s_per_row": ("sorting state for another order", 1e6, "CPU s/M rows"),
     "side_cores": ("what its tasks get beside the ticks", 1.0, "cores"),
-    "job_s": ("what each of its jobs takes besides", 1.0, "s"),
-    "swap_s": ("putting another plan in place", 1.0, "s"),
+    "job_ticks": ("what each of its jobs takes besides", 1.0, "ticks"),
+    "swap_s": ("each job that a tick waits for", 1.0, "s"),
 }
 FIGURES: Mapping[str, str] = {
     "spill_cpu_s": "writing, CPU s",

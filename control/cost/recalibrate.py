@@ -65,7 +65,7 @@ CORRECTS: dict[str, str] = {
     "recompute_cpu_s": "recompute_s_per_row",
     "sort_cpu_s": "sort_s_per_row",
     "side_cores": "side_cores",
-    "job_s": "job_s",
+    "job_s": "job_ticks",
     "swap_s": "swap_s",
 }
 

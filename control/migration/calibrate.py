@@ -22,6 +22,6 @@ def figures(numbers: Coefficients, estimate: Estimate) -> dict[str, float]:
         "sort_rows": sorted_rows,
         "sort_cpu_s": sorted_rows * numbers.sort_s_per_row,
         "side_cores": numbers.side_cores,
-        "job_s": numbers.job_s,
-        "swap_s": numbers.swap_s,
+        "job_s": estimate.job_s,
+        "swap_s": estimate.swap_s,
     }

@@ -153,8 +153,13 @@ class _Pricing:
         if not len(self.alive) or seconds <= 0:
             return 0.0
         work[self.alive] += cpu_more * numbers.tick_s / len(self.alive)
-        length = tick_s(np.maximum(work, 0.0), numbers.cores, 0.0)
-        over = max(0.0, 1 - numbers.tick_s / length) if length > 0 else 0.0
+        busy, then = (
+            tick_s(np.maximum(one, 0.0), numbers.cores, 0.0) / numbers.tick_s
+            for one in (self.work, work)
+        )
+        cores = self.pace.cores
+        length = self.pace.under(busy * cores, then * cores).tick_s
+        over = max(0.0, 1 - 1 / then) if then > 0 else 0.0
         return load(self.rho, seconds, length) + self.rho * over * seconds**2 / 2
 
     def estimate(self, strategy: Strategy) -> Estimate:

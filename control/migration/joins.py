@@ -63,10 +63,10 @@ class Joins:
             numbers.sort_s_per_row,
             numbers.side_cores,
             numbers.cores or self.cores or CORES,
-            numbers.tick_s,
+            self.statistics.tick_s or numbers.tick_s,
             numbers.swap_s,
             delay_s=self.model.delay_s,
-            job_s=numbers.job_s,
+            job_ticks=numbers.job_ticks,
             nodes=nodes,
         )
 

@@ -24,6 +24,7 @@ from control.snapshot import HALF_LIFE_S, Doubles
 
 REMEMBERED = 60.0  # half-lives are so many times as long for what only another tree shows
 FORGOTTEN = 1e-6  # evidence of fewer rows than this is dropped
+IDLE_S = 1.0  # who waits for a tick gets one after so long, whether input comes or not
 LIVE_S = 3.0  # event time is taken to go as fast as the clock for so long
 LEAP = 1e4  # times the clock: an input that goes faster has a gap in its times
 STAYS = 1.1  # runs reach over an eighth of a window at most, and go as a whole
@@ -70,13 +71,14 @@ class Counted:
 
 @dataclass(frozen=True, slots=True)
 class TickTold:
-    """One tick. `time_s` is any clock that goes on evenly; `newest_s`: the greatest event time of each input, where
-    windows ask for it."""
+    """One tick. `time_s` is any clock that goes on evenly, at its end; `newest_s`: the greatest event time of each input,
+    where windows ask for it."""
 
     time_s: float
     operators: tuple[OperatorTold, ...]
     counted: tuple[Counted, ...] = ()
     newest_s: Mapping[int, float] = field(default_factory=dict)
+    wall_s: float = inf  # of its longest task
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +115,8 @@ class Statistics:
     prices: RowPrices = field(default_factory=RowPrices)
     widths: dict[Mask, float] = field(default_factory=dict)  # bytes of joined rows, as last told
     lived_s: float = 0.0  # of which ticks have told
+    ticks: float = 0.0  # decayed
+    ticking_s: float = 0.0  # from one to the next, decayed
 
     def __post_init__(self) -> None:
         self.inputs = self.inputs or [_Input() for _ in self.shape.names]
@@ -127,6 +131,9 @@ class Statistics:
         )
         self.weight_s += elapsed
         self.lived_s += elapsed
+        if not first:
+            self.ticks += 1
+            self.ticking_s += min(elapsed, IDLE_S + told.wall_s)
         self._event_time(told.newest_s, elapsed)
         for operator in told.operators:
             for side in operator.sides:
@@ -145,6 +152,8 @@ class Statistics:
     def _decay(self, keep: float, running: set[Mask]) -> None:
         """What the running tree does not show cannot be seen again, and is remembered longer."""
         self.weight_s *= keep
+        self.ticks *= keep
+        self.ticking_s *= keep
         self.prices.decay(keep)
         for given in self.inputs:
             given.rows *= keep
@@ -207,6 +216,11 @@ class Statistics:
         if self.weight_s <= 0:
             return (0.0,) * len(self.inputs)
         return tuple(given.rows / self.weight_s for given in self.inputs)
+
+    @property
+    def tick_s(self) -> float:
+        """From one tick to the next; 0 where that is not known yet."""
+        return self.ticking_s / self.ticks if self.ticks > 0 else 0.0
 
     @property
     def speed(self) -> float:
@@ -272,6 +286,7 @@ class Statistics:
         return {
             "time_s": self.time_s,
             "weight_s": self.weight_s,
+            "ticks": [self.ticks, self.ticking_s],
             "lived_s": self.lived_s,
             "inputs": [asdict(given) for given in self.inputs],
             "evidence": [[m, e.combinations, e.rows] for m, e in sorted(self.evidence.items())],
@@ -290,6 +305,7 @@ class Statistics:
             RowPrices.unpack(raw["prices"]),
             dict(raw.get("widths", ())),
             raw.get("lived_s", raw["weight_s"]),
+            *raw.get("ticks", (0.0, 0.0)),
         )
 
 

@@ -14,11 +14,13 @@ from dataclasses import dataclass, replace
 from math import isfinite
 from typing import Literal
 
+from control.cost.price import BUSY_MAX
 from control.migration import delta as without
 from control.migration.model import Model, TreeLoad, load_of
 from control.migration.trees import (
     Mask,
     Matched,
+    State,
     Tree,
     below,
     joins,
@@ -32,6 +34,9 @@ from control.migration.trees import (
 
 Strategy = Literal["moving", "parallel", "delta"]
 SMALL_BYTES = 4e6  # so much is done for all nodes together
+LAST_BYTES = (
+    4e5  # so little is left to the swap at once; else as soon as passes do not halve it any more
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,18 +50,32 @@ class Pace:
     side_cores: float = 0.2  # what a side job's tasks get beside the ticks
     cores: float = 2.0  # what ticks get
     tick_s: float = 0.5
-    swap_s: float = 1.0  # from the last tick of the old plan to the first of the new one
-    passes: int = 3
+    swap_s: float = 1.0  # each job that a tick waits for takes, with the commit after the last
+    passes: int = 7  # at most
     delay_s: float = 0.0  # of watermarks: how much longer rows may be late
-    job_s: float = 0.0  # that each side job takes, whatever it does
+    job_ticks: float = (
+        0.0  # that each side job takes, whatever it does: it ends between two of them
+    )
     nodes: int = 1  # one after the other, as side jobs have one slot, unless there is little to do
+
+    @property
+    def job_s(self) -> float:
+        """Of a side job, besides its work."""
+        return self.job_ticks * self.tick_s
+
+    def under(self, cpu_s: float, other_s: float) -> Pace:
+        """The same where ticks have `other_s` CPU a second to do instead of `cpu_s`. They come one after the other, and each
+        has what came during the one before: as long as they are idle less, they are longer."""
+        idle, left = (1 - min(max(cpu, 0.0) / self.cores, BUSY_MAX) for cpu in (cpu_s, other_s))
+        return replace(self, tick_s=self.tick_s * idle / left)
 
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
     """What one strategy takes. `rows`: read or made anew; `cpu_s` beside the ticks (moving, delta) or within them
     (parallel); `extra_bytes`: most memory on top of what there is; `hindrance`: why it cannot be, or empty.
-    `again_s`: a second stall. For `ticks_s` of the length ticks take `ticks_cpu_s` more than the old plan's, or less."""
+    `again_s`: a second stall. For `ticks_s` of the length ticks take `ticks_cpu_s` more than the old plan's, or less.
+    `job_s`: of each side job, besides its work; `swap_s`: of each swap, besides its work."""
 
     strategy: Strategy
     length_s: float
@@ -70,6 +89,8 @@ class Estimate:
     again_s: float = 0.0
     ticks_s: float = 0.0
     ticks_cpu_s: float = 0.0
+    job_s: float = 0.0
+    swap_s: float = 0.0
 
     @property
     def pause_s(self) -> float:
@@ -92,13 +113,27 @@ class Change:
         return Change(model, load_of(model, old), load_of(model, new), found)
 
 
+@dataclass(frozen=True, slots=True)
+class _Work:
+    """Side jobs of one pass: how many, and what they take and read, of what there is and of what comes in a second.
+    `bytes`: of states that there are."""
+
+    jobs: int
+    cpu_s: float
+    bytes: float
+    cpu_per_s: float
+    bytes_per_s: float
+
+
 def moving(change: Change, pace: Pace) -> Estimate:
     """Recompute beside the ticks, catch up, swap."""
-    work, rows, sorted_rows = _recompute(change, pace)
-    turns = pace.nodes if _read_bytes(change) > SMALL_BYTES else 1
-    length, cpu, stall = _beside(work, _arriving(change, pace), _jobs(change), turns, pace)
-    made = anew_bytes(change)
-    return Estimate("moving", length, stall, rows, cpu, made, sorted_rows=sorted_rows)
+    cpu_s, rows, sorted_rows = _recompute(change, pace)
+    read = _read_bytes(change)
+    work = _Work(_jobs(change), cpu_s, read[0], _arriving(change, pace), read[1])
+    length, cpu, stall = _beside(work, pace)
+    about = length, stall, rows, cpu, anew_bytes(change)
+    swap_s = pace.swap_s * max(1, work.jobs)
+    return Estimate("moving", *about, sorted_rows=sorted_rows, job_s=pace.job_s, swap_s=swap_s)
 
 
 def delta(change: Change, pace: Pace) -> Estimate:
@@ -108,18 +143,18 @@ def delta(change: Change, pace: Pace) -> Estimate:
     have = [state for state in had if single(state.inputs)]
     plan = without.load_of(model, without.orders_of(model, have))
     missing = [base for base in plan.bases if base not in have]
-    sizes = [model.state_bytes(one.inputs, model.everything ^ one.inputs) for one in missing]
-    resorted = sum(model.state_rows(one.inputs, model.everything ^ one.inputs) for one in missing)
-    fresh = pace.sort_s * sum(model.rate(one.inputs) for one in missing)
-    turns = pace.nodes if sum(sizes) > SMALL_BYTES else 1
-    first_s, first_cpu, first_stall = _beside(
-        pace.sort_s * resorted, fresh, bool(missing), turns, pace
-    )
+    pairs = [(one.inputs, model.everything ^ one.inputs) for one in missing]
+    size = sum(model.state_bytes(*pair) for pair in pairs)
+    resorted = sum(model.state_rows(*pair) for pair in pairs)
+    rate = sum(model.rate(mask) for mask, _ in pairs)
+    fresh = sum(model.rate(mask) * model.width(mask) for mask, _ in pairs)
+    sorts = _Work(bool(missing), pace.sort_s * resorted, size, pace.sort_s * rate, fresh)
+    first_s, first_cpu, first_stall = _beside(sorts, pace)
     wants = states(change.new.tree, model.classes)
     then = replace(change, matched=matched(plan.bases, wants))
-    second = moving(then, pace)
-    more = plan.cpu(pace.join_s, pace.insert_s) - change.old.cpu(pace.join_s, pace.insert_s)
-    extra = max(sum(sizes), plan.state_bytes + second.extra_bytes - change.old.state_bytes, 0.0)
+    before, meanwhile = (one.cpu(pace.join_s, pace.insert_s) for one in (change.old, plan))
+    second = moving(then, pace.under(before, meanwhile))
+    extra = max(size, plan.state_bytes + second.extra_bytes - change.old.state_bytes, 0.0)
     return Estimate(
         "delta",
         first_s + second.length_s,
@@ -130,23 +165,27 @@ def delta(change: Change, pace: Pace) -> Estimate:
         sorted_rows=resorted + second.sorted_rows,
         again_s=min(first_stall, second.stall_s),
         ticks_s=second.length_s,
-        ticks_cpu_s=more * second.length_s,
+        ticks_cpu_s=(meanwhile - before) * second.length_s,
+        job_s=second.job_s if _jobs(then) else pace.job_s,
+        swap_s=(pace.swap_s + second.swap_s) / 2,
     )
 
 
-def _beside(
-    work: float, fresh: float, jobs: int, turns: int, pace: Pace
-) -> tuple[float, float, float]:
-    """Length, CPU and stall of what side jobs make, pass after pass, until the rest is made between two ticks. `work`:
-    CPU seconds of the first pass, `fresh`: for what arrives in a second, `turns`: nodes one after the other at first."""
-    # Where side jobs cannot keep up with what arrives, more passes are of no use.
-    passes = pace.passes if fresh < pace.side_cores else 1
-    length = cpu = 0.0
-    for number in range(passes):
-        spent = jobs * (turns if number == 0 else 1) * pace.job_s + work / pace.side_cores
-        length, cpu, work = length + spent, cpu + work, fresh * spent
-    stall = pace.swap_s + work / pace.cores  # what came during the last pass is left for the swap
-    return length + stall, cpu + work, stall
+def _beside(work: _Work, pace: Pace) -> tuple[float, float, float]:
+    """Length, CPU and stall of what side jobs make, pass after pass, until little is left, or not half as much as
+    after the pass before; that is made between two ticks."""
+    length = cpu = before = 0.0
+    cpu_s, size = work.cpu_s, work.bytes
+    for number in range(pace.passes):
+        jobs = work.jobs * (pace.nodes if size > SMALL_BYTES else 1)
+        spent = jobs * pace.job_s + cpu_s / pace.side_cores
+        length, cpu = length + spent, cpu + cpu_s
+        cpu_s, size = work.cpu_per_s * spent, work.bytes_per_s * spent
+        if size <= LAST_BYTES or (number and 2 * size > before):
+            break
+        before = size
+    stall = pace.swap_s * max(1, work.jobs) + cpu_s / pace.cores
+    return length + stall, cpu + cpu_s, stall
 
 
 def parallel(change: Change, pace: Pace) -> Estimate:
@@ -156,11 +195,12 @@ def parallel(change: Change, pace: Pace) -> Estimate:
     if not isfinite(reach):
         why = "without windows old rows never go: the parallel track would not end"
         return Estimate("parallel", float("inf"), 0.0, 0.0, float("inf"), 0.0, 0.0, why)
-    span = reach + pace.delay_s + pace.tick_s
+    old_s, new_s = (one.cpu(pace.join_s, pace.insert_s) for one in (change.old, change.new))
+    span = reach + pace.delay_s + pace.under(old_s, old_s + new_s).tick_s
     rows, cpu = _filling(change.new, reach, pace)
     rows += change.new.rows_in_per_s * (span - reach)
-    cpu += change.new.cpu(pace.join_s, pace.insert_s) * (span - reach)
-    both = change.old.cpu(pace.join_s, pace.insert_s) * span + cpu
+    cpu += new_s * (span - reach)
+    both = old_s * span + cpu
     behind = max(0.0, both / pace.cores - span)
     about = span + behind, 0.0, rows, cpu, _filled_bytes(change, span), behind
     return Estimate("parallel", *about, ticks_s=span + behind, ticks_cpu_s=cpu)
@@ -183,18 +223,15 @@ def _jobs(change: Change) -> int:
     return len(list(_unmatched(change))) + bool(change.matched.sorted_anew)
 
 
-def _read_bytes(change: Change) -> float:
-    """Of state that both plans have and that is read."""
-    found = sum(
-        change.model.state_bytes(mask, change.model.everything ^ mask)
-        for masks in _unmatched(change)
-        for mask in masks
-        if all(mask != state.inputs for state in change.matched.recomputed)
-    )
-    return found + sum(
-        change.model.state_bytes(state.inputs, change.model.everything ^ state.inputs)
-        for state in change.matched.sorted_anew
-    )
+def _read_bytes(change: Change) -> tuple[float, float]:
+    """Of states that both plans have and that are read; and what comes to them in a second."""
+    model, shared = change.model, set(change.matched.shared)
+    masks = [state.inputs for state in change.matched.sorted_anew]
+    for parts in _unmatched(change):
+        by = key(model.classes, parts)
+        masks += [mask for mask in parts if State(mask, by) in shared]
+    size = sum(model.state_bytes(mask, model.everything ^ mask) for mask in masks)
+    return size, sum(model.rate(mask) * model.width(mask) for mask in masks)
 
 
 def _unmatched(change: Change) -> Iterator[tuple[Mask, ...]]:

@@ -210,7 +210,8 @@ class JoinStatistics:
         self._owed.add(hold for hold in outcome.holds if hold.operator in late)
         for op, at in self._bases:
             told.append(self._came(op, at, heads.get(op.number, ()), outcome, after))
-        self._statistics.add(TickTold(now_s, tuple(told), (), self._newest(after)))
+        newest, wall_s = self._newest(after), _longest_s(outcome)
+        self._statistics.add(TickTold(now_s, tuple(told), (), newest, wall_s))
         self._ticks += 1
         if self._ticks % KEPT_EVERY == 0:
             self.keep()
@@ -292,6 +293,14 @@ class JoinStatistics:
                 number = self._number[source.scan.input.alias]
                 out[number] = max(after.seen[source.mark] / 1e6, out.get(number, float("-inf")))
         return out
+
+
+def _longest_s(outcome: Outcome) -> float:
+    """How long the tasks of one node took, one after the other: of the slowest."""
+    nodes: dict[int, float] = {}
+    for (_, node), head in outcome.heads.items():
+        nodes[node] = nodes.get(node, 0.0) + head["wall_s"]
+    return max(nodes.values(), default=0.0)
 
 
 def _bases(flow: Flow) -> list[tuple[Op, int]]:

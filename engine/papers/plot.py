@@ -12,9 +12,15 @@ COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#0
 
 
 def svg(
-    title: str, series: Mapping[str, Sequence[float]], x: str, y: str, *, first: int = 1
+    title: str,
+    series: Mapping[str, Sequence[float]],
+    x: str,
+    y: str,
+    *,
+    first: int = 1,
+    names: Sequence[str] = (),
 ) -> str:
-    """One line for each series; `first` is what the first point is called."""
+    """One line for each series; `first` is what the first point is called, or all have `names`."""
     most = max((max(values) for values in series.values() if values), default=1.0) or 1.0
     longest = max((len(values) for values in series.values()), default=1)
     step = _step(most)
@@ -37,7 +43,12 @@ def svg(
         )
         parts.append(_text(LEFT - 8, height + 4, _short(n * step), "end"))
     parts += [
-        _text(at(index, 0)[0], HEIGHT - BOTTOM + 18, str(index + first), "middle")
+        _text(
+            at(index, 0)[0],
+            HEIGHT - BOTTOM + 18,
+            names[index] if names else str(index + first),
+            "middle",
+        )
         for index in range(0, longest, max(1, longest // 8))
     ]
     parts.append(_text((LEFT + WIDTH - RIGHT) / 2, HEIGHT - 6, x, "middle"))

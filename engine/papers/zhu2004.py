@@ -24,10 +24,12 @@ from control.migration.model import Model
 from control.migration.trees import Tree
 from control.simulate.migrate import FREE, Pace, Ran, Strategy, run
 from control.simulate.tracks import poisson
+from engine.papers.drawn import Drawn
 from engine.papers.figure import Claim
-from engine.papers.simulated import Drawn, Simulation
+from engine.papers.simulated import Simulation
 
 PAPER = "zhu2004"
+COMMAND = "python -m engine.papers.zhu2004_pages"
 CLASSES = ((0, 1), (1, 2), (2, 3))
 MASKS = (0b0011, 0b0110, 0b1100)
 OLD: Tree = (((0, 1), 2), 3)  # figure 4 of the paper

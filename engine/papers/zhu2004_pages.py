@@ -17,9 +17,8 @@ from engine.papers.page import verdict
 from engine.papers.plot import svg
 from engine.papers.reproduce import PAGES
 from engine.papers.simulated import Simulation, write
-from engine.papers.zhu2004 import NEW, OLD, SET_3, TIMES, model
+from engine.papers.zhu2004 import COMMAND, NEW, OLD, SET_3, TIMES, model
 
-COMMAND = "python -m engine.papers.zhu2004_pages"
 FIGURES: Sequence[Simulation] = (*zhu2004.FIGURES, *zhu2004_plans.FIGURES)
 
 

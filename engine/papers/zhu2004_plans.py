@@ -16,7 +16,8 @@ from control.migration.lengths import moving_s
 from control.migration.trees import Tree
 from control.simulate.migrate import Ran, Strategy, run
 from control.simulate.tracks import poisson
-from engine.papers.simulated import Drawn, Simulation
+from engine.papers.drawn import Drawn
+from engine.papers.simulated import Simulation
 from engine.papers.zhu2004 import MASKS, OLD, PACE, PAPER, TIMES, claim, model
 
 BETTER: Tree = (((1, 2), 3), 0)

@@ -168,8 +168,8 @@ def run_spark(
     return _side(bench, "spark_side", "spark", extra)
 
 
-def query_file(bench: Bench, files_per_trigger: int, place: Path) -> Path:
-    """The workload as a query file, its paths relative to where it lies."""
+def query_file(bench: Bench, files_per_trigger: int, place: Path, order: str = "") -> Path:
+    """The workload as a query file, its paths relative to where it lies. `order`: of its joins."""
     workload = bench.workload
     lines = [
         f'name = "{workload.name}"',
@@ -177,6 +177,7 @@ def query_file(bench: Bench, files_per_trigger: int, place: Path) -> Path:
         f"nodes = {SLOTS}",
         "groups = 64",
         'checkpoint = "checkpoint"',
+        *([f'join_order = "{order}"'] if order else []),
     ]
     for stream in workload.streams:
         folder = os.path.relpath(bench.folder / stream.name, place)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -143,13 +143,33 @@ def in_window(workload: Workload, name: str, rng: np.random.Generator) -> Column
 
 
 CHAIN_KEYS = {"a": ("x",), "b": ("x", "y"), "c": ("y", "z"), "d": ("z",)}
+UNEVEN = {"x": 150.0, "y": 1.0, "z": 0.02}
 
 
 def chained(workload: Workload, name: str, rng: np.random.Generator) -> Columns:
     """Uniform keys of each class, two partners for each row and hop within the window on both sides."""
-    near = 2 * workload.window_s * 1e6 / workload.spacing_us
-    keys = {key: rng.integers(0, max(1, int(near / 2)), workload.rows) for key in CHAIN_KEYS[name]}
+    return _chained(workload, name, rng, dict.fromkeys("xyz", 2.0))
+
+
+def unevenly_chained(workload: Workload, name: str, rng: np.random.Generator) -> Columns:
+    """The same, with many partners on one hop and few on the others."""
+    return _chained(workload, name, rng, UNEVEN)
+
+
+def _chained(
+    workload: Workload, name: str, rng: np.random.Generator, partners: Mapping[str, float]
+) -> Columns:
+    keys = {
+        key: rng.integers(0, distinct(workload, partners[key]), workload.rows)
+        for key in CHAIN_KEYS[name]
+    }
     return keys | _rest(workload, name)
+
+
+def distinct(workload: Workload, partners: float) -> int:
+    """Keys of a class so that a row has as many partners within the window on both sides."""
+    near = 2 * workload.window_s * 1e6 / workload.spacing_us
+    return max(1, int(near / partners))
 
 
 def _chain_stream(name: str) -> Stream:
@@ -262,4 +282,14 @@ RECOVERY = Workload(
     files=32,
     files_per_trigger=(1,),
     generate=sparse,
+)
+
+# W4 for whoever looks for a better order: what the first join makes, the last one throws away. See better_order.py.
+UNEVEN_CHAIN = replace(
+    WORKLOADS["chain4"],
+    name="chain4-uneven",
+    title="W4 chain4 with uneven selectivities",
+    rows=400_000,
+    files=40,
+    generate=unevenly_chained,
 )

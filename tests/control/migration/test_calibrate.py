@@ -35,7 +35,7 @@ def really(true: Coefficients, change: Change, noise: np.random.Generator) -> tu
         recompute_s_per_row=true.recompute_s_per_row * off[0],
         sort_s_per_row=true.sort_s_per_row * off[1],
         side_cores=true.side_cores * off[2],
-        job_s=true.job_s * off[3],
+        job_ticks=true.job_ticks * off[3],
         swap_s=true.swap_s * off[4],
     )
     estimate = told(one, change)
@@ -67,7 +67,7 @@ def test_after_some_migrations_lengths_are_predicted(
         sort_s_per_row=GUESS.sort_s_per_row * sort,
         side_cores=GUESS.side_cores * side,
         swap_s=GUESS.swap_s * swap,
-        job_s=GUESS.job_s / swap,
+        job_ticks=GUESS.job_ticks / swap,
     )
     noise, estimates = np.random.default_rng(seed), estimates_of(GUESS)
     near = []

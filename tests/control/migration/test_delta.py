@@ -65,7 +65,7 @@ def test_its_estimate_computes_what_the_new_tree_joins(model: Model, seed: int) 
     trees = list(all_trees(model.classes, model.everything))
     assume(len(trees) > 1)
     old, new = (trees[n] for n in np.random.default_rng(seed).permutation(len(trees))[:2])
-    change, pace = Change.of(model, old, new), Pace(job_s=0.1, nodes=2)
+    change, pace = Change.of(model, old, new), Pace(job_ticks=0.2, nodes=2)
     way, plain = delta(change, pace), moving(change, pace)
     assert way.rows >= plain.rows * (1 - 1e-12), "no state of the old tree's joins is kept"
     assert way.again_s <= way.stall_s and way.pause_s == way.stall_s + way.again_s

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from control.cost.coefficients import Coefficients, Horizon, LocalRule
 from control.cost.outlook import Outlook, look
+from control.migration import strategies
 from control.migration.gain import advise, grown, offer
 from control.migration.lengths import scaled
 from control.migration.model import Known, Model
@@ -21,6 +22,8 @@ from control.migration.trees import Tree
 from control.migration.words import mb, rows_s
 from control.plans import STRATEGIES
 from control.snapshot import NO_LIMIT, Operator
+from engine.adapt import making
+from engine.adapt.side import TICK_BYTES
 from tests.control.made import MB, cluster
 from tests.control.migration.made import all_trees, models
 
@@ -67,7 +70,8 @@ def test_more_state_and_more_rows_never_take_less(
     fast = replace(model, rates=tuple(r * more for r in model.rates), _kept={})
     one = Change.of(model, old, new)
     for other in (Change.of(wide, old, new), Change.of(fast, old, new)):
-        a, b = moving(one, PACE), moving(other, PACE)
+        once = replace(PACE, passes=1)  # one pass more may leave less to the swap
+        a, b = moving(one, once), moving(other, once)
         assert b.stall_s >= a.stall_s * (1 - 1e-9) and b.rows >= a.rows * (1 - 1e-9)
         c, d = parallel(one, PACE), parallel(other, PACE)
         assert c.hindrance == d.hindrance
@@ -91,20 +95,52 @@ def test_figures_of_one_change_by_hand() -> None:
     """Chain a b c, all 100 rows/s within 10 s, σ 0.01: ((a b) c) to (a (b c))."""
     model = Model.of([100.0] * 3, CHAIN[:2], [0.01, 0.01], 10.0)
     change = Change.of(model, ((0, 1), 2), (0, (1, 2)))
-    pace = Pace(recompute_s=1e-4, sort_s=0.0, side_cores=0.5, passes=2, swap_s=1.0, tick_s=0.5)
+    pace = Pace(recompute_s=1e-4, sort_s=0.0, side_cores=0.5, swap_s=1.0, tick_s=0.5)
     told = moving(change, pace)
     # BC: 1000 × 1000 × 0.01 rows of two sides of 1000; 2 · 100² · 10 · 0.01 = 2000 arrive a second, of 100 and 100.
     # a and b are wanted by another key: a by (bc)'s, which is the same class 0; b by class 1, c as it was.
     assert told.rows == pytest.approx(10_000 + 2 * 1000 + 1000)
+    # 200 rows a second of b and c are so few bytes that they are left to the swap, with its two jobs.
     first = 1.2 / 0.5
-    share = 2200 * 1e-4 / 0.5
-    assert told.stall_s == pytest.approx(1.0 + first * share * 0.22 / pace.cores)
-    assert told.length_s == pytest.approx(first * (1 + share) + told.stall_s)
-    beside = parallel(change, pace)
+    assert told.stall_s == pytest.approx(2.0 + first * 0.22 / pace.cores) and told.swap_s == 2.0
+    assert told.length_s == pytest.approx(first + told.stall_s)
+    beside = parallel(change, replace(pace, join_s=0.0, insert_s=0.0))
     assert (beside.length_s, beside.stall_s) == (10.5, 0.0)
     # a, b, c: 100 a second each come to 1000; BC as t²: half of what comes in a steady window; then half a second more.
     rows = 3 * 1000 + 2000 * 10 / 2 + (300 + 2000) * 0.5
     assert beside.rows == pytest.approx(rows)
+
+
+def test_passes_go_on_as_long_as_each_leaves_half() -> None:
+    """Rows of 100 kB: what comes meanwhile is much. Two jobs a pass (one sorts b, one joins b and c), each two ticks."""
+    wide = Model.of([100.0] * 3, CHAIN[:2], [0.01, 0.01], 10.0, row_bytes=[1e5] * 3)
+    change = Change.of(wide, ((0, 1), 2), (0, (1, 2)))
+    pace = Pace(recompute_s=1e-4, sort_s=0.0, side_cores=0.5, swap_s=1.0, tick_s=0.5, job_ticks=2.0)
+    first, share, jobs = 1.2 / 0.5, 2200 * 1e-4 / 0.5, 2 * 2 * 0.5
+    passes = [
+        jobs + first
+    ]  # then what came meanwhile, and again: that leaves more than half, and is left to the swap
+    passes.append(jobs + share * passes[0])
+    told = moving(change, pace)
+    assert told.stall_s == pytest.approx(2.0 + passes[1] * 0.22 / pace.cores)
+    assert told.length_s == pytest.approx(sum(passes) + told.stall_s) and told.job_s == 1.0
+    # With much to read nodes work one after the other.
+    assert moving(change, replace(pace, nodes=2)).length_s > told.length_s + 2 * jobs
+
+
+def test_passes_are_those_of_the_engine() -> None:
+    assert PACE.passes == 1 + making.CATCH_UPS
+    assert (strategies.SMALL_BYTES, strategies.LAST_BYTES) == (TICK_BYTES, making.LAST_BYTES)
+
+
+def test_ticks_are_longer_the_less_idle_they_are() -> None:
+    pace = Pace(cores=2.0, tick_s=0.6)
+    assert pace.under(1.0, 1.0).tick_s == pytest.approx(0.6)
+    assert pace.under(1.0, 1.5).tick_s == pytest.approx(0.6 * 0.5 / 0.25)
+    assert pace.under(1.0, 0.0).tick_s == pytest.approx(0.3)
+    assert pace.under(1.0, 9.0).tick_s == pytest.approx(0.6 * 0.5 / 0.05), (
+        "and then they fall behind"
+    )
 
 
 def test_without_windows_the_parallel_track_does_not_end() -> None:
@@ -113,7 +149,7 @@ def test_without_windows_the_parallel_track_does_not_end() -> None:
     assert "would not end" in parallel(change, PACE).hindrance
     assert moving(change, PACE).rows > 0
     told = advise(outlook(model, ((0, 1), 2)), model, ((0, 1), 2), (0, (1, 2)), PACE)
-    assert told.chosen is not None and told.chosen.strategy == "moving"
+    assert told.chosen is not None and told.chosen.strategy in ("moving", "delta")
     assert told.crossover == inf and "not possible" in told.why
 
 
@@ -215,21 +251,25 @@ def test_nodes_that_do_not_say_how_busy_they_are_gain_all_the_same() -> None:
 
 
 def test_costs_by_hand() -> None:
-    """Roomy nodes, so load and pauses only: ρ s² / 2 + π · CPU; or 1.5 · ρ · Δτ for as long as both run."""
+    """Roomy nodes, so load and pauses only: ρ s² / 2 + π · CPU; or 1.5 · ρ · Δτ for as long as both run, with ticks as
+    long as what they do leaves them idle: 0.3 of the time now, half a second."""
     model = skewed(5.0)
     change, look_ = Change.of(model, OLD, NEW), outlook(model, OLD)
     rho, price = look_.rows_out_per_s, float(look_.price.mean())
+
+    def late(more_cpu_s: float, seconds: float) -> float:
+        return 1.5 * rho * seconds * (0.5 * 0.3 / (0.3 - more_cpu_s / NUMBERS.cores) - 0.5)
+
     one = offer(look_, change, "moving", PACE)
     told = one.estimate
     assert one.cost_row_s == pytest.approx(rho * told.stall_s**2 / 2 + price * told.cpu_s)
     two = offer(look_, change, "parallel", PACE)
-    longer = two.estimate.cpu_s / two.estimate.length_s * NUMBERS.tick_s / NUMBERS.cores
-    assert two.cost_row_s == pytest.approx(1.5 * rho * two.estimate.length_s * longer)
+    both = two.estimate
+    assert two.cost_row_s == pytest.approx(late(both.cpu_s / both.length_s, both.length_s))
     less = change.old.cpu(PACE.join_s, PACE.insert_s) - change.new.cpu(PACE.join_s, PACE.insert_s)
-    shorter = less * NUMBERS.tick_s / NUMBERS.cores
     for each in (one, two):
-        saved = 1.5 * rho * (300 - each.estimate.length_s) * shorter
-        assert each.gain_row_s == pytest.approx(saved - each.cost_row_s)
+        saved = -late(-less, 300 - each.estimate.length_s)
+        assert each.gain_row_s == pytest.approx(saved - each.cost_row_s) and saved > 0
 
 
 def test_what_comes_too_late_gains_nothing() -> None:

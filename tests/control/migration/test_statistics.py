@@ -55,6 +55,23 @@ def test_what_the_running_tree_shows_is_measured() -> None:
     assert [one.rows_out_per_s for one in load.operators[:2]] == pytest.approx(made, rel=0.2)
 
 
+def test_how_long_it_is_from_one_tick_to_the_next() -> None:
+    """Also of long ones; but where no input comes nobody waits for it."""
+    statistics = Statistics(shape())
+    assert statistics.tick_s == 0
+    for number in range(5):
+        statistics.add(TickTold(100 + 0.5 * number, (), wall_s=0.1))
+    assert statistics.tick_s == pytest.approx(0.5)
+    for number in range(300):
+        statistics.add(TickTold(103 + 3.0 * number, (), wall_s=2.5))
+    assert statistics.tick_s == pytest.approx(3.0, rel=0.01)
+    for number in range(60):
+        statistics.add(TickTold(1100 + 60.0 * number, (), wall_s=0.2))
+    assert statistics.tick_s == pytest.approx(1.2, rel=0.01)
+    kept = json.loads(json.dumps(statistics.pack()))
+    assert Statistics.unpack(shape(), kept).tick_s == statistics.tick_s
+
+
 def test_t_j_and_t_s_are_told_apart() -> None:
     arrivals = feed([10.0, 20.0, 30.0, 20.0], [0.2, 0.1, 0.1], 60.0)
     for split in (False, True):

@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from engine.errors import SettingError
-from engine.papers import zhu2004_pages
+from engine.papers.drawn import Drawn
 from engine.papers.figure import Claim
 from engine.papers.reproduce import PAGES
-from engine.papers.simulated import Drawn, Simulation, write
-from engine.papers.zhu2004 import SET_3, TIMES, linear, meeting, migrated, model
+from engine.papers.simulated import Simulation, write
+from engine.papers.zhu2004 import COMMAND, SET_3, TIMES, linear, meeting, migrated, model
 from engine.papers.zhu2004_pages import FIGURES, costs_plot, main
 from engine.papers.zhu2004_plans import LOW, lines
 
@@ -23,7 +23,7 @@ def test_every_figure_has_its_page_with_a_verdict() -> None:
     assert [figure.name for figure in FIGURES] == [f"fig{n}" for n in range(9, 17)]
     for figure in FIGURES:
         page = (PAGES / f"zhu2004-{figure.name}.md").read_text()
-        assert "**Verdict: " in page and f"{zhu2004_pages.COMMAND} {figure.name}" in page
+        assert "**Verdict: " in page and f"{COMMAND} {figure.name}" in page
         held = [
             line.endswith("| holds |")
             for line in page.splitlines()
@@ -49,7 +49,7 @@ def test_links_of_the_page_of_formulas_lead_somewhere() -> None:
 @pytest.mark.parametrize("name", ["fig13", "fig14"])
 def test_a_page_drawn_again_is_the_same(name: str, tmp_path: Path) -> None:
     figure = next(one for one in FIGURES if one.name == name)
-    write(figure, tmp_path, f"{zhu2004_pages.COMMAND} {name}")
+    write(figure, tmp_path, f"{COMMAND} {name}")
     for kind in ("json", "md", "svg"):
         file = f"zhu2004-{name}.{kind}"
         assert (tmp_path / file).read_text() == (PAGES / file).read_text()
