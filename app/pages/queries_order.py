@@ -37,7 +37,8 @@ def layout(order: str = "") -> Component:
     asked = str(order)[:ORDER_LENGTH_MAX]
     typed = asked if asked != BETTER else ""
     field = dmc.TextInput(
-        id="queries-order-text", value=typed, size="xs", className="ctl mg-field mono",
+        id="queries-order-text", value=typed, size="xs", debounce=True,  # sent with Enter and on leaving
+        className="ctl mg-field mono",
         placeholder="((a b) c)", **label("Join order"),
     )  # fmt: skip
     tools = d(

@@ -26,9 +26,7 @@ class Coefficients:
     sort_s_per_row: float = 1.7e-7  # a row put under another key
     side_cores: float = 0.6  # what a side job's tasks get beside the ticks
     job_ticks: float = 1.0  # that each of these jobs takes, whatever it does: it ends between two
-    swap_s: float = (
-        0.1  # each job that a tick waits for, with the commit that puts the new plan in place
-    )
+    swap_s: float = 0.1  # each job that a tick waits for, with the new plan's commit
 
 
 @dataclass(frozen=True, slots=True)

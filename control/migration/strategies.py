@@ -34,9 +34,7 @@ from control.migration.trees import (
 
 Strategy = Literal["moving", "parallel", "delta"]
 SMALL_BYTES = 4e6  # so much is done for all nodes together
-LAST_BYTES = (
-    4e5  # so little is left to the swap at once; else as soon as passes do not halve it any more
-)
+LAST_BYTES = 4e5  # so little is left to the swap; else once passes do not halve it any more
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,9 +51,7 @@ class Pace:
     swap_s: float = 1.0  # each job that a tick waits for takes, with the commit after the last
     passes: int = 7  # at most
     delay_s: float = 0.0  # of watermarks: how much longer rows may be late
-    job_ticks: float = (
-        0.0  # that each side job takes, whatever it does: it ends between two of them
-    )
+    job_ticks: float = 0.0  # that a side job takes, whatever it does: it ends between two of them
     nodes: int = 1  # one after the other, as side jobs have one slot, unless there is little to do
 
     @property

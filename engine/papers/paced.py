@@ -121,7 +121,8 @@ class Chain:
             first = last
 
     def query_file(self, live: Path, place: Path, *, nodes: int, groups: int, order: str) -> Path:
-        """The query over what appears in `live`, with its checkpoint and results in `place`."""
+        """The query over what appears in `live`, with its checkpoint and results in `place`; `live` is made where it is
+        not there, as sources have to be."""
         lines = [
             'name = "experiment"',
             f'sql = "{self.sql}"',
@@ -130,6 +131,7 @@ class Chain:
             f'nodes = {nodes}\ngroups = {groups}\ncheckpoint = "checkpoint"',
         ]
         for stream, name in enumerate(self.names):
+            (live / name).mkdir(parents=True, exist_ok=True)
             lines += [
                 f'[streams.{name}]\nformat = "parquet"',
                 f'path = "{os.path.relpath(live / name, place)}"',
@@ -166,7 +168,7 @@ class Player(threading.Thread):
         self._enough = threading.Event()
         self._heads = 0
         for name in chain.names:
-            (live / name).mkdir(parents=True)
+            (live / name).mkdir(parents=True, exist_ok=True)
         self.next_head()
 
     def next_head(self) -> bool:
