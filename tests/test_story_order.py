@@ -1,6 +1,6 @@
 """A bad join order over the real processes: what ticks tell, the better order, proposed, applied, compared, taken back.
 
-Four generated streams on one key; two of them are fast and meet on few keys, and the query file joins these two first.
+The query is the README's: two of its streams are fast and meet on few keys, and its file joins these two first.
 """
 
 from __future__ import annotations
@@ -11,36 +11,16 @@ from typing import Any
 
 import pytest
 
-from tests.up import Up, until
+from tests.up import ROOT, Up, until
 
 pytestmark = pytest.mark.timeout(600)
 
-OLD = "(((a b) c) d)"
-KNOBS = {"a": (200, 400), "b": (200, 400), "c": (60, 4_000), "d": (60, 4_000)}  # rate, keys
-QUERY = """
-name = "skew"
-sql = "SELECT a.v AS va, b.v AS vb, c.v AS vc, d.v AS vd FROM a JOIN b ON a.k = b.k JOIN c ON a.k = c.k JOIN d ON a.k = d.k"
-join_order = "{order}"
-nodes = 2
-groups = 16
-window = "10 seconds"
-checkpoint = "state"
-
-[sink]
-format = "parquet"
-path = "out"
-"""
-STREAM = """
-[streams.{name}]
-format = "generator"
-time = "ts"
-watermark = "1 second"
-options = {{ rate = {rate}, keys = {keys}, start = "now" }}
-"""
+FILE = ROOT / "docs" / "examples" / "orders.toml"
+OLD = "(((q t) n) f)"
 RULE = """
 name = "order"
 mode = "auto"
-query = "skew"
+query = "orders"
 every = "2s"
 cooldown = "2s"
 needs_gain = false
@@ -56,21 +36,19 @@ times = 1
 
 @pytest.fixture(scope="module")
 def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
-    folder = tmp_path_factory.mktemp("order")
-    streams = (STREAM.format(name=n, rate=rate, keys=keys) for n, (rate, keys) in KNOBS.items())
-    file = folder / "skew.toml"
-    file.write_text(QUERY.format(order=OLD) + "".join(streams))
-    made = Up(folder / "data", "--no-demo", settings=("trigger_seconds=0.2",)).start()
+    made = Up(
+        tmp_path_factory.mktemp("order") / "data", "--no-demo", settings=("trigger_seconds=0.2",)
+    ).start()
     try:
-        made.ctl("query", "register", str(file))
-        made.running("skew", 120)
+        made.ctl("query", "register", str(FILE))
+        made.running("orders", 120)
         yield made
     finally:
         made.stop()
 
 
 def orders(up: Up) -> Any:
-    return up.json("orders", "--query", "skew")
+    return up.json("orders", "--query", "orders")
 
 
 def better(up: Up) -> Any:
@@ -88,7 +66,7 @@ def test_1_ticks_tell_which_order_is_better(up: Up) -> None:
     best = better(up)
     assert orders(up)["running"] == OLD
     assert best["before"]["between_per_s"] > 5 * best["after"]["between_per_s"]
-    said = up.ctl("orders", "--query", "skew").stdout
+    said = up.ctl("orders", "--query", "orders").stdout
     assert f"{OLD} (runs)" in said and best["join_order"] in said
 
 
@@ -107,7 +85,7 @@ def test_3_it_is_taken_back(up: Up) -> None:
 
 
 def test_4_it_is_proposed_applied_and_compared(up: Up) -> None:
-    made = up.json("propose", "migrate", "--query", "skew", "--order", "(((c d) b) a)")
+    made = up.json("propose", "migrate", "--query", "orders", "--order", "(((n f) t) q)")
     (step,) = up.json("show", made["id"])["plan"]["steps"]
     up.ctl("apply", made["id"], "--wait", "--timeout", "120")
     action = up.json("action", actions(up)[0]["id"])
@@ -122,7 +100,7 @@ def test_4_it_is_proposed_applied_and_compared(up: Up) -> None:
 
 def actions(up: Up) -> Any:
     """Those that were asked for, the newest first."""
-    found = up.json("actions", "--query", "skew")["items"]
+    found = up.json("actions", "--query", "orders")["items"]
     return [one for one in found if not one["id"].startswith("local-")]
 
 

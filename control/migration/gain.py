@@ -2,8 +2,9 @@
 
 Gain = benefit − cost over the horizon. Benefit, once the new plan stands: shorter ticks (1.5 · ρ · τ, less work), and
 what nodes no longer spill, as their state is smaller. Cost of moving state: ρ s² / 2 + π · CPU beside the ticks. Of the
-parallel track: longer ticks as long as it lasts. Of both: memory for what is there twice. A node's work is what is
-known of it (how busy it was, or work_s_per_row), and at least its joins; groups shrink and grow alike.
+parallel track: longer ticks as long as it lasts. Of both: memory for what is there twice, and a clean-up of what has
+been spilled. A node's work is what is known of it (how busy it was, or work_s_per_row), and at least its joins; groups
+shrink and grow alike.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from math import exp, inf, isfinite
 import numpy as np
 
 from control.cost.draws import DRAWS, Compared, Confidence, Spread, compare, confidence_of
+from control.cost.options import cleanup_cpu_s
 from control.cost.outlook import Outlook
 from control.cost.price import load, tick_s, work_by_node
 from control.cost.roll import Picture, Rolled, roll
@@ -145,6 +147,9 @@ class _Pricing:
         self.work[self.alive] = np.maximum(self.work[self.alive], joins_s)
         self.rho = outlook.rows_out_per_s
         self.cpu_price = float(outlook.price[self.alive].mean()) if len(self.alive) else 0.0
+        groups = outlook.snapshot.groups
+        self.spilled = np.flatnonzero(groups.spilled)
+        self.clean_cpu_s = sum(cleanup_cpu_s(outlook, self.spilled))
 
     def late(self, cpu_more: float, seconds: float) -> float:
         """Row·s of waiting for ticks with so much more work a second, and of falling behind where that is more
@@ -165,8 +170,17 @@ class _Pricing:
     def estimate(self, strategy: Strategy) -> Estimate:
         """Once: it does not depend on what is drawn."""
         if strategy not in self._estimates:
-            self._estimates[strategy] = ESTIMATES[strategy](self.change, self.pace)
+            found = ESTIMATES[strategy](self.change, self.pace)
+            self._estimates[strategy] = self._cleaned(found)
         return self._estimates[strategy]
+
+    def _cleaned(self, estimate: Estimate) -> Estimate:
+        """With what comes first: spilled groups go back to memory, and what they owe comes out."""
+        cpu_s = self.clean_cpu_s
+        if not cpu_s:
+            return estimate
+        length_s = estimate.length_s + cpu_s / self.pace.side_cores
+        return replace(estimate, length_s=length_s, cpu_s=estimate.cpu_s + cpu_s)
 
     def parts(self, strategy: Strategy, doubt: float = 0.0) -> _Parts:
         """`doubt`: ln of how many times more rows the new tree makes in between than is thought."""
@@ -183,12 +197,13 @@ class _Pricing:
             else 0.0
         )
         during *= factor if within else 1.0
+        beside_s = estimate.cpu_s - self.clean_cpu_s
         saved = self.late(0.0, horizon - lasts) - self.late(more, horizon - lasts)
         longer = self.late(during, ticks_s) - self.late(0.0, ticks_s)
         return _Parts(
             estimate,
             self.rho * (estimate.stall_s**2 + estimate.again_s**2) / 2,
-            0.0 if within else self.cpu_price * estimate.cpu_s * factor,
+            self.cpu_price * (self.clean_cpu_s if within else beside_s * factor + self.clean_cpu_s),
             max(longer, 0.0),
             saved + max(-longer, 0.0),
             self.late(0.0, horizon) - self.late(more, horizon),
@@ -236,7 +251,9 @@ class _Pricing:
         if estimate.hindrance:
             return estimate.hindrance
         nodes = self.outlook.snapshot.nodes
+        groups = self.outlook.snapshot.groups
         needs = estimate.extra_bytes * self.shares()
+        np.add.at(needs, groups.owner[self.spilled], groups.disk_bytes[self.spilled])
         limited = nodes.alive & (nodes.budget_bytes < NO_LIMIT)
         short = np.where(limited, needs - nodes.free_bytes, -np.inf)
         node = int(short.argmax()) if len(short) else 0

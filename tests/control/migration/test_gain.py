@@ -45,8 +45,9 @@ def outlook(
     budget: int = NO_LIMIT,
     busy: float = 0.7,
     window: float | None = 60.0,
+    disk: list[int] | None = None,
 ) -> Outlook:
-    """Two nodes with the state of a tree."""
+    """Two nodes with the state of a tree; `disk`: bytes of each group that are there besides."""
     size = int(Change.of(model, tree, tree).old.state_bytes / 20) + 1
     taken = cluster(
         [[size] * 10, [size] * 10],
@@ -55,6 +56,7 @@ def outlook(
         rows_out_per_s=model.rate(model.everything) / 20,
         nodes={"rows_out_per_s": [model.rate(model.everything) / 2] * 2, "busy": busy},
         operators=(Operator("join-1", 2, 20, window),),
+        **({"disk_bytes": disk, "owed_rows": [1000.0] * 20} if disk else {}),
     )
     return look(taken, NUMBERS, Horizon(), LocalRule())
 
@@ -221,6 +223,24 @@ def test_no_memory_for_both_is_said_with_figures() -> None:
     roomy = advise(outlook(model, OLD, budget=40 * size), model, OLD, NEW, PACE)
     assert all(one.possible for one in roomy.offers)
     assert roomy.offers[1].cost_row_s <= beside.cost_row_s, "crowding costs"
+
+
+def test_what_has_been_spilled_is_cleaned_up_first() -> None:
+    model = skewed()
+    plain, spilled = outlook(model, OLD), outlook(model, OLD, disk=[0] * 10 + [8 * MB] * 10)
+    change = Change.of(model, OLD, NEW)
+    cpu_s = 80 * MB * NUMBERS.read_s_per_byte + 10_000 * NUMBERS.join_s_per_row
+    for strategy in STRATEGIES:
+        before, after = (offer(one, change, strategy, PACE) for one in (plain, spilled))
+        assert after.estimate.cpu_s == pytest.approx(before.estimate.cpu_s + cpu_s)
+        longer = after.estimate.length_s - before.estimate.length_s
+        assert longer == pytest.approx(cpu_s / PACE.side_cores)
+        assert after.estimate.stall_s == before.estimate.stall_s
+        assert before.possible and after.possible
+    size = int(change.old.state_bytes / 20) + 1
+    tight = outlook(model, OLD, budget=10 * size + 60 * MB, disk=[0] * 10 + [8 * MB] * 10)
+    told = offer(tight, change, "moving", PACE)
+    assert "node 1" in told.hindrance and "60.0 MB free" in told.hindrance
 
 
 def test_a_tree_with_less_state_puts_spilling_off() -> None:
