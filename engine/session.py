@@ -21,7 +21,7 @@ from typing import IO, TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from engine import cluster
+from engine import class_archive, cluster
 from engine.errors import SetupError
 
 if TYPE_CHECKING:
@@ -124,9 +124,10 @@ def start_session(
     driver_memory: str = "2g",
     extra: Mapping[str, str] = MappingProxyType({}),
     light: bool = False,
+    java: str | None = None,
 ) -> SparkSession:
     """A session for our ticks. `light`: the JVM only plans and shuffles, it touches no row. Spark's words ≥ WARN go to `<log_dir>/spark.log`; without
-    `log_dir` to stderr. An active session of this process is used as it is."""
+    `log_dir` to stderr. `java`: options instead of those of the class archive. An active session of this process is used as it is."""
     from py4j.protocol import Py4JError
     from pyspark import SparkContext
     from pyspark.conf import SparkConf
@@ -149,6 +150,7 @@ def start_session(
     ):
         if light and not cluster.is_cluster(master):
             java_options = f"{java_options} {LIGHT_JAVA}"
+        java_options = f"{java_options} {class_archive.java_options() if java is None else java}"
         conf.set("spark.driver.extraJavaOptions", java_options)
         try:
             _launch(conf, log)

@@ -55,6 +55,8 @@ class At:
     @property
     def verdict(self) -> str:
         """Whether the advice is good enough; runs that differ by no more than those that are alike tell nothing."""
+        if self.advised not in self.cost:
+            return "not run"
         if self.regret <= REGRET_MOST:
             return "reached"
         apart = self.cost[self.advised] - self.cost[self.best]
@@ -68,7 +70,7 @@ class At:
     def regret(self) -> float:
         """How much more the advised strategy costs than the best one, as a share of that."""
         best = self.cost[self.best]
-        return (self.cost[self.advised] - best) / best if best > 0 else 0.0
+        return (self.cost.get(self.advised, best) - best) / best if best > 0 else 0.0
 
 
 def settings(runs: Sequence[Ran]) -> list[At]:

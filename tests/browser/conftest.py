@@ -73,10 +73,20 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
 Visit = Callable[..., tuple[Page, Watch]]
 
 
+@pytest.fixture(scope="module")
+def contexts(browser: Browser) -> Iterator[list[BrowserContext]]:
+    """Kept for the tests of one console: a page of a new one reads, and compiles, all scripts anew, which takes a second."""
+    made: list[BrowserContext] = []
+    yield made
+    for context in made:
+        context.close()
+
+
 @pytest.fixture
-def visit(browser: Browser, stage: Stage) -> Iterator[Visit]:
-    """Signs somebody in and opens a page: `visit("/overview", "olga", width=1280, theme="dark")`."""
-    contexts: list[BrowserContext] = []
+def visit(browser: Browser, contexts: list[BrowserContext], stage: Stage) -> Iterator[Visit]:
+    """Signs somebody in, with nothing left of other visits but the browser's cache, and opens a page:
+    `visit("/overview", "olga", width=1280, theme="dark")`."""
+    taken: list[BrowserContext] = []
 
     def open_page(
         path: str = "/overview",
@@ -85,18 +95,31 @@ def visit(browser: Browser, stage: Stage) -> Iterator[Visit]:
         height: int = 900,
         theme: Any = "dark",
     ) -> tuple[Page, Watch]:
-        context = browser.new_context(
-            viewport={"width": width, "height": height}, color_scheme=theme
-        )
-        contexts.append(context)
+        context = contexts.pop() if contexts else browser.new_context()
+        taken.append(context)
         page = context.new_page()
+        page.set_viewport_size({"width": width, "height": height})
+        page.emulate_media(color_scheme=theme)
         watch = Watch(page, stage.url)
         sign_in(page, stage.url, path, user, PASSWORD)
         return page, watch
 
     yield open_page
-    for context in contexts:
-        context.close()
+    for context in taken:
+        _forget(context, stage.url)
+    contexts.extend(taken)
+
+
+def _forget(context: BrowserContext, url: str) -> None:
+    """Whoever was here leaves nothing behind."""
+    for page in context.pages:
+        page.close()
+    context.clear_cookies()
+    context.clear_permissions()
+    page = context.new_page()
+    page.goto(f"{url}/health")
+    page.evaluate("localStorage.clear()")
+    page.close()
 
 
 def sign_in(page: Page, url: str, path: str, user: str, password: str) -> None:

@@ -78,7 +78,15 @@ def finish(case: Case, sql: Callable[[], str] = lambda: "") -> None:
     assert not list(case.out.glob(".part*")), "staged files are left"
 
 
-@pytest.mark.parametrize("point", ["step", "commit", "part", "publish"])
+@pytest.mark.parametrize(
+    "point",
+    [
+        pytest.param("step", marks=pytest.mark.long),
+        "commit",
+        "part",
+        pytest.param("publish", marks=pytest.mark.long),
+    ],
+)
 def test_killed_within_a_commit(tmp_path: Path, point: str) -> None:
     case = make(tmp_path, seed=1)
     code, _, err = end(start(case, point, 3))
@@ -94,7 +102,7 @@ def test_a_killed_python_worker_costs_a_retry_and_no_row(tmp_path: Path) -> None
 
 
 def test_killed_at_random_instants(tmp_path: Path) -> None:
-    kill_at_random(tmp_path, kills=5)
+    kill_at_random(tmp_path, kills=3)
 
 
 @pytest.mark.long

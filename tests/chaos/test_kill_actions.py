@@ -43,12 +43,10 @@ ACTIONS = (
 )
 STEPS = [(course, step) for course in ACTIONS for step in COURSES[course].steps]
 FEW = [
-    ("spill", "DropMemory"),
     ("cleanup", "JoinOwed"),
     ("move", "ReactivatePartitions"),
     ("migrate", "Swap"),
     ("migrate_delta", "ToDelta"),
-    ("migrate_parallel", "Start"),
     ("migrate_parallel", "End"),
     ("migrate_parallel_hold", "BothPlans"),
 ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -15,7 +16,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 
-from engine import lock, session, worker_daemon
+from engine import class_archive, lock, session, worker_daemon
 from engine.arrow_map import map_in_arrow
 from engine.errors import CheckpointError, SetupError
 
@@ -41,6 +42,22 @@ def fake_java(folder: Path, version: str) -> None:
     java = folder / "bin" / "java"
     java.write_text(f"#!/bin/sh\necho 'openjdk version \"{version}\"' >&2\n")
     java.chmod(0o755)
+
+
+def test_classes_come_from_an_archive_that_fits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that does not is left aside, without a word."""
+    monkeypatch.setattr(class_archive, "ARCHIVE", tmp_path / "two words.jsa")
+    assert class_archive.java_options() == ""
+    class_archive.ARCHIVE.write_bytes(b"not an archive")
+    flags = shlex.split(class_archive.java_options())
+    assert f"-XX:SharedArchiveFile={class_archive.ARCHIVE}" in flags
+    done = subprocess.run(
+        [session.check_java(), *flags, "-version"], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0 and done.stdout == ""
+    assert session.java_version(done.stderr) is not None and "archive" not in done.stderr
 
 
 def test_old_java_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

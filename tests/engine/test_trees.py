@@ -131,7 +131,7 @@ CHAIN = Query(
 )
 
 
-@pytest.mark.parametrize("order", [None, "(s0 (s1 s2))"])
+@pytest.mark.parametrize("order", [pytest.param(None, marks=pytest.mark.long), "(s0 (s1 s2))"])
 def test_state_ends_with_its_windows(order: str | None) -> None:
     """What is kept depends on windows and delays, not on how long the query has run."""
     life = Life(seed=5, ticks=120, disorder=4.0, step=1.0, late=0.01, silent=0.0, nodes=(2,))

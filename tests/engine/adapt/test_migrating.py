@@ -49,7 +49,11 @@ def chain(root: Path, ticks: int = 16, rows: int = 60, extra: str = "") -> Case:
 
 @pytest.mark.parametrize(
     ("first", "strategy"),
-    [(None, "moving"), ("(((d c) b) a)", "moving"), (None, "delta")],
+    [
+        (None, "moving"),
+        pytest.param("(((d c) b) a)", "moving", marks=pytest.mark.long),
+        (None, "delta"),
+    ],
     ids=["default", "right to left", "delta"],
 )
 def test_a_chain_of_migrations(
