@@ -29,7 +29,9 @@ from tests.bench.exact import Difference, difference
 
 BAD, GOOD = "(((a b) c) d)", "(((c d) b) a)"
 OTHERS = (0.25, 0.05)  # partners on the other hops
-WARM_S = 5.0  # by the clock, until statistics know the query
+WARM_S = (
+    12.0  # by the clock, until statistics know the query, and ticks are as long as they will be
+)
 SETTLES_S = 10.0  # of the horizon, besides the window
 BEGUN = "begun"  # with the new plan from the start
 
