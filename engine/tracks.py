@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from math import inf
 
 from engine.flow import Flow, Op, Source, Target
 from engine.lasting import Bases
@@ -86,3 +87,17 @@ def meets(query: JoinQuery, until: Until, base: Bases) -> str:
             if other != one and not over:
                 return other
     return ""
+
+
+def left(query: JoinQuery, until: Until, base: Bases) -> float:
+    """The share of windows' way that some input still has to go before none of its rows can meet old ones; 1 where that
+    is not bounded."""
+    names = [given.alias for given in query.inputs]
+    reach = {(names[b.early], names[b.late]): max(1, b.us) for b in query.bounds}
+    share = 0.0
+    for one, at in until.items():
+        for other in names:
+            if other != one:
+                gone = (base.get(other, NEVER) - at) / reach.get((one, other), inf)
+                share = max(share, 1 - gone)
+    return min(share, 1.0)

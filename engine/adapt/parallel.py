@@ -176,7 +176,7 @@ class _Beside:
         named = tuple(Named(op.id, ticker.placements[op.id]) for op in setup.flow.ops)
         action = self.log.action
         hidden = action.course.endswith("_hold")
-        track = Track(way.replan, self._until(), self._old_rows(), action.id, hidden)
+        track = Track(way.replan, self._until(), action.id, hidden)
         old = way.replan
         both = Replan(setup.query.order, named, old.nodes, old.following, old.sources, track)
         self._swap(both, {}, done=False)
@@ -240,22 +240,23 @@ class _Beside:
         """Until no old row can be part of a result to come."""
         track = track_of(self.desk)
         assert track is not None
-        while (other := self._meets(track)) and self._old_rows():
+        query = self.desk.ticker.setup.query
+        while other := tracks.meets(query, track.until, base := self._base()):
+            if not self._old_rows():
+                break
             self._check_room()
             self._check_files()
             if self.desk.ending:
                 text = f"the input has ended before rows of {other} were too new for old rows"
                 raise self.quiet.error(text, "Give it more input, or a shorter window.")
-            left = self._old_rows() / max(1, track.rows)
-            self.desk.progress(self.log.action, min(1.0, max(0.0, 1.0 - left)))
+            self.desk.progress(self.log.action, 1.0 - tracks.left(query, track.until, base))
             yield LATER
 
-    def _meets(self, track: Track) -> str:
-        """An input whose rows to come may meet old rows."""
+    def _base(self) -> lasting.Bases:
+        """How old rows to come may be."""
         ticker, plan = self.desk.ticker, self.desk.ticker.manifest
         marks = watermarks.watermarks(plan.seen, ticker.setup.delays_us())
-        base = lasting.bases(ticker.setup.flow, marks, plan)
-        return tracks.meets(ticker.setup.query, track.until, base)
+        return lasting.bases(ticker.setup.flow, marks, plan)
 
     def _until(self) -> dict[str, int]:
         """The greatest time of each input so far."""

@@ -99,12 +99,11 @@ class Withheld:
 @dataclass(frozen=True, slots=True)
 class Track:
     """Another plan that runs beside, since it was begun with nothing in its state. `until`: the greatest time of each
-    input by then, so of any old row; `rows`: how many old ones there were; `action`: whose doing it is. `withholds`:
+    input by then, so of any old row; `action`: whose doing it is. `withholds`:
     nobody sees its results until it runs alone; `withheld`: those that there are by now."""
 
     plan: Replan
     until: Mapping[str, int] = field(default_factory=dict)
-    rows: int = 0
     action: str = ""
     withholds: bool = False
     withheld: tuple[Withheld, ...] = ()
@@ -113,7 +112,6 @@ class Track:
         return {
             "plan": self.plan.pack(),
             "until": dict(self.until),
-            "rows": self.rows,
             "action": self.action,
             "withholds": self.withholds,
             "withheld": [[one.tmp, one.rows, one.bytes] for one in self.withheld],
@@ -125,7 +123,7 @@ class Track:
         assert plan is not None
         withheld = tuple(Withheld(*one) for one in raw.get("withheld", ()))
         withholds = raw.get("withholds", False)
-        return Track(plan, raw["until"], raw["rows"], raw["action"], withholds, withheld)
+        return Track(plan, raw["until"], raw["action"], withholds, withheld)
 
 
 @dataclass(frozen=True, slots=True)

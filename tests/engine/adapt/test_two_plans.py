@@ -63,6 +63,7 @@ class Note:
     rows: Mapping[Place, int]
     seen: Mapping[str, int]
     visible: int
+    shown: float  # how far the action is
 
 
 @dataclass
@@ -92,7 +93,9 @@ class Asker:
         self.known |= desk.records.actions
         manifest = local.ticker.manifest
         rows = {place: sum(run.rows for run in some) for place, some in manifest.runs.items()}
-        self.notes.append(Note(parallel.track_of(desk), rows, manifest.seen, seen_rows(local)))
+        shown = max(desk.records.progress.values(), default=0.0)
+        about = manifest.seen, seen_rows(local), shown
+        self.notes.append(Note(parallel.track_of(desk), rows, *about))
 
     def sit(self, local: Local) -> Desk:
         if self.desk is None or self.desk.ticker is not local.ticker:
@@ -240,6 +243,9 @@ def test_it_ends_one_window_later_whatever_the_height(old: str, delay: float) ->
     assert ticks <= len(asker.both) <= ticks + 2, (
         "a window, what rows may be late, a tick, and some chance"
     )
+    shown = [asker.notes[tick].shown for tick in asker.both]
+    assert shown == sorted(shown) and shown[-1] > 0.6
+    assert any(0.2 < share < 0.8 for share in shown), "it is seen on its way"
 
 
 def test_it_ends_at_once_where_nothing_is_old() -> None:
