@@ -192,7 +192,8 @@ def parallel(change: Change, pace: Pace) -> Estimate:
         why = "without windows old rows never go: the parallel track would not end"
         return Estimate("parallel", float("inf"), 0.0, 0.0, float("inf"), 0.0, 0.0, why)
     old_s, new_s = (one.cpu(pace.join_s, pace.insert_s) for one in (change.old, change.new))
-    span = reach + pace.delay_s + pace.under(old_s, old_s + new_s).tick_s
+    # It begins and ends between two ticks: on average half a tick after the window is over.
+    span = reach + pace.delay_s + pace.under(old_s, old_s + new_s).tick_s / 2
     rows, cpu = _filling(change.new, reach, pace)
     rows += change.new.rows_in_per_s * (span - reach)
     cpu += new_s * (span - reach)

@@ -107,9 +107,9 @@ def test_figures_of_one_change_by_hand() -> None:
     assert told.stall_s == pytest.approx(2.0 + first * 0.22 / pace.cores) and told.swap_s == 2.0
     assert told.length_s == pytest.approx(first + told.stall_s)
     beside = parallel(change, replace(pace, join_s=0.0, insert_s=0.0))
-    assert (beside.length_s, beside.stall_s) == (10.5, 0.0)
-    # a, b, c: 100 a second each come to 1000; BC as t²: half of what comes in a steady window; then half a second more.
-    rows = 3 * 1000 + 2000 * 10 / 2 + (300 + 2000) * 0.5
+    assert (beside.length_s, beside.stall_s) == (10.25, 0.0)
+    # a, b, c: 100 a second each come to 1000; BC as t²: half of what comes in a steady window; then a quarter of a second more.
+    rows = 3 * 1000 + 2000 * 10 / 2 + (300 + 2000) * 0.25
     assert beside.rows == pytest.approx(rows)
 
 
@@ -312,8 +312,8 @@ def test_two_plans_that_are_too_much_fall_behind() -> None:
     assert parallel(change, PACE).behind_s == 0
     slow = replace(PACE, join_s=1e-4, insert_s=1e-4)
     told = parallel(change, slow)
-    work = change.old.cpu(1e-4, 1e-4) * 5.5 + told.cpu_s
-    assert told.behind_s == pytest.approx(work / slow.cores - 5.5) and told.behind_s > 1
+    work = change.old.cpu(1e-4, 1e-4) * 5.25 + told.cpu_s
+    assert told.behind_s == pytest.approx(work / slow.cores - 5.25) and told.behind_s > 1
     assert told.length_s == pytest.approx(work / slow.cores)
     advice = advise(outlook(model, OLD), model, OLD, NEW, slow)
     assert "of it behind" in advice.why
