@@ -41,7 +41,7 @@ SWEEP = (
     (2.0, 0.5, 9000.0),
 )
 TEACHES = (3.0, 0.6, 6000.0)
-LESSONS, RUNS, RUNS_FOR_RECORD = 2, 3, 2
+LESSONS, RUNS, RUNS_FOR_RECORD = 2, 3, 3
 Say = Callable[[str], None]
 
 
