@@ -1,4 +1,4 @@
-"""Spark's JVM finds its classes in an archive, which set-up makes, and so starts in half the time (decision 19).
+"""Spark's JVM finds its classes in an archive, which set-up makes, and so starts sooner (decision 19).
 
 `python -m engine.class_archive` makes it, by a small query that touches what queries touch. Without one, or with one of
 another Java or another Spark, the JVM starts as ever.
@@ -12,9 +12,6 @@ import sys
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-
-import pyarrow as pa
-import pyarrow.parquet as pq
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -75,10 +72,13 @@ def make(to: Path = ARCHIVE) -> None:
             gateway.shutdown()
             gateway.proc.stdin.close()
             gateway.proc.wait(DUMP_S)
-    part.replace(to)
+    part.replace(to)  # not there if the JVM could not write it: then that is the error
 
 
 def _run(session: SparkSession, folder: Path) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
     from engine.query.file import read_query
     from engine.runner import QueryRun
     from engine.settings import Settings

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from math import inf
 
 from engine.flow import Flow, Op, Source, Target
 from engine.lasting import Bases
@@ -77,27 +76,18 @@ def endless(query: JoinQuery) -> tuple[str, str] | None:
     return next((pair for pair in pairs if pair not in bound), None)
 
 
-def meets(query: JoinQuery, until: Until, base: Bases) -> str:
-    """An input of which rows to come may be in a result with old rows; "" if none: the old plan has nothing to do."""
+def ahead(query: JoinQuery, until: Until, base: Bases) -> tuple[str, float]:
+    """Of the inputs whose rows to come may be in a result with old rows, the one that has most of a window's way to go
+    until they cannot, and the share that is left; ("", 0) if there is none: the old plan has nothing to do."""
     names = [given.alias for given in query.inputs]
     reach = {(names[b.early], names[b.late]): b.us for b in query.bounds}
+    found, share = "", 0.0
     for one, at in until.items():
         for other in names:
-            over = (one, other) in reach and base.get(other, NEVER) - at > reach[one, other]
-            if other != one and not over:
-                return other
-    return ""
-
-
-def left(query: JoinQuery, until: Until, base: Bases) -> float:
-    """The share of windows' way that some input still has to go before none of its rows can meet old ones; 1 where that
-    is not bounded."""
-    names = [given.alias for given in query.inputs]
-    reach = {(names[b.early], names[b.late]): max(1, b.us) for b in query.bounds}
-    share = 0.0
-    for one, at in until.items():
-        for other in names:
-            if other != one:
-                gone = (base.get(other, NEVER) - at) / reach.get((one, other), inf)
-                share = max(share, 1 - gone)
-    return min(share, 1.0)
+            us, gone = reach.get((one, other)), base.get(other, NEVER) - at
+            if other == one or (us is not None and gone > us):
+                continue
+            left = min(1.0, 1 - gone / us) if us else 1.0
+            if not found or left > share:
+                found, share = other, left
+    return found, share

@@ -91,7 +91,7 @@ check_java() {
   java_is_fine || die "$JAVA_PACKAGE is installed, yet $found: is an older java first on PATH? $advice"
 }
 
-# --- Spark's classes: with them in one file its JVM starts in half the time (docs/decisions/0019) ----
+# --- Spark's classes: with them in one file its JVM starts sooner (docs/decisions/0019) ----
 
 archive_classes() {
   local log="$VENV/spark-classes.log"

@@ -197,13 +197,13 @@ class _Pricing:
             else 0.0
         )
         during *= factor if within else 1.0
-        beside_s = estimate.cpu_s - self.clean_cpu_s
+        beside_s = 0.0 if within else factor * (estimate.cpu_s - self.clean_cpu_s)
         saved = self.late(0.0, horizon - lasts) - self.late(more, horizon - lasts)
         longer = self.late(during, ticks_s) - self.late(0.0, ticks_s)
         return _Parts(
             estimate,
             self.rho * (estimate.stall_s**2 + estimate.again_s**2) / 2,
-            self.cpu_price * (self.clean_cpu_s if within else beside_s * factor + self.clean_cpu_s),
+            self.cpu_price * (beside_s + self.clean_cpu_s),
             max(longer, 0.0),
             saved + max(-longer, 0.0),
             self.late(0.0, horizon) - self.late(more, horizon),

@@ -24,9 +24,7 @@ from control.snapshot import HALF_LIFE_S, Doubles
 
 REMEMBERED = 60.0  # half-lives are so many times as long for what only another tree shows
 FORGOTTEN = 1e-6  # evidence of fewer rows than this is dropped
-TICKS_KEPT = (
-    0.6  # of the ticks before, in how far apart ticks are: a busy query's grow by a third at once
-)
+TICKS_KEPT = 0.6  # of the ticks before, in how far apart ticks are: those of a busy query grow fast
 IDLE_S = 1.0  # who waits for a tick gets one after so long, whether input comes or not
 LIVE_S = 3.0  # event time is taken to go as fast as the clock for so long
 LEAP = 1e4  # times the clock: an input that goes faster has a gap in its times

@@ -241,15 +241,16 @@ class _Beside:
         track = track_of(self.desk)
         assert track is not None
         query = self.desk.ticker.setup.query
-        while other := tracks.meets(query, track.until, base := self._base()):
-            if not self._old_rows():
+        while self._old_rows():
+            other, left = tracks.ahead(query, track.until, self._base())
+            if not other:
                 break
             self._check_room()
             self._check_files()
             if self.desk.ending:
                 text = f"the input has ended before rows of {other} were too new for old rows"
                 raise self.quiet.error(text, "Give it more input, or a shorter window.")
-            self.desk.progress(self.log.action, 1.0 - tracks.left(query, track.until, base))
+            self.desk.progress(self.log.action, 1.0 - left)
             yield LATER
 
     def _base(self) -> lasting.Bases:

@@ -9,7 +9,7 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -43,11 +43,9 @@ class Feed:
 
     def make(self, under: Path) -> Path:
         """The folder with one sub-folder for each stream; made on first use."""
-        folder = under / f"feed-{self.key}"
-        if folder.is_dir():
-            return folder
-        part = folder.with_suffix(f".{os.getpid()}")
-        shutil.rmtree(part, ignore_errors=True)
+        return once(under / f"feed-{self.key}", self._write)
+
+    def _write(self, folder: Path) -> None:
         options = {
             "rate": f"{self.rate:g}",
             "groups": str(self.groups),
@@ -55,15 +53,24 @@ class Feed:
             **self.knobs,
         }
         for name in STREAMS:
-            (part / name).mkdir(parents=True)
+            (folder / name).mkdir(parents=True)
             seed, rows = generator.stream_seed(name), self.rows_per_minute
             for minute in range(self.minutes):
                 batch = generator.batch(options, seed, minute * rows, (minute + 1) * rows)
-                path = part / name / f"{minute:04d}.parquet"
+                path = folder / name / f"{minute:04d}.parquet"
                 pq.write_table(_named(batch, name), path)
                 os.utime(path, (EPOCH_S + minute, EPOCH_S + minute))
-        part.rename(folder)
+
+
+def once(folder: Path, write: Callable[[Path], None]) -> Path:
+    """The folder, written on first use, and there as a whole or not at all."""
+    if folder.is_dir():
         return folder
+    part = folder.with_suffix(f".{os.getpid()}")
+    shutil.rmtree(part, ignore_errors=True)
+    write(part)
+    part.rename(folder)
+    return folder
 
 
 def _named(batch: pa.RecordBatch, name: str) -> pa.Table:

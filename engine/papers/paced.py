@@ -11,7 +11,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import shutil
 import threading
 import time
 from collections.abc import Callable
@@ -21,6 +20,8 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+
+from engine.papers.feed import once
 
 EPOCH_S = 1_700_000_000
 NAMES = "abcdefgh"
@@ -88,18 +89,14 @@ class Chain:
 
     def make(self, under: Path) -> Path:
         """The folder with a sub-folder for each stream; made on first use."""
-        folder = under / f"chain-{self.key}"
-        if folder.is_dir():
-            return folder
-        part = folder.with_suffix(f".{os.getpid()}")
-        shutil.rmtree(part, ignore_errors=True)
-        for stream, name in enumerate(self.names):
-            (part / name).mkdir(parents=True)
-            self._write(stream, part / name)
-        part.rename(folder)
-        return folder
+        return once(under / f"chain-{self.key}", self._write)
 
-    def _write(self, stream: int, folder: Path) -> None:
+    def _write(self, folder: Path) -> None:
+        for stream, name in enumerate(self.names):
+            (folder / name).mkdir(parents=True)
+            self._write_stream(stream, folder / name)
+
+    def _write_stream(self, stream: int, folder: Path) -> None:
         total = self.rows(stream, self.head_s + self.end_s)
         rng = np.random.default_rng([self.seed, stream])
         columns = {

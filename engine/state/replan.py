@@ -99,8 +99,8 @@ class Withheld:
 @dataclass(frozen=True, slots=True)
 class Track:
     """Another plan that runs beside, since it was begun with nothing in its state. `until`: the greatest time of each
-    input by then, so of any old row; `action`: whose doing it is. `withholds`:
-    nobody sees its results until it runs alone; `withheld`: those that there are by now."""
+    input by then, so of any old row; `action`: whose doing it is. `withholds`: nobody sees its results until it runs
+    alone; `withheld`: those that there are by now."""
 
     plan: Replan
     until: Mapping[str, int] = field(default_factory=dict)
