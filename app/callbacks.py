@@ -8,9 +8,11 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import wraps
 from typing import Any
 
-from dash import ClientsideFunction, Dash
+from dash import ClientsideFunction, Dash, no_update
+from dash.exceptions import PreventUpdate
 from flask import Flask, g, request
 
 from app.errors import RegistryError
@@ -41,11 +43,12 @@ class Callbacks:
     def callback(
         self, role: Role, *args: Any, polls: bool = False, **more: Any
     ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-        """Like Dash's own. `polls`: it comes by itself, so calling it does not keep a session alive."""
+        """Like Dash's own. `polls`: it comes by itself, so calling it does not keep a session alive. All that is
+        not new is a 204, from which assets/fetch.js sees that an earlier answer is the newest."""
 
         def add(handler: Callable[..., Any]) -> Callable[..., Any]:
             def made() -> None:
-                self._dash.callback(*args, **more)(handler)
+                self._dash.callback(*args, **more)(_saying_nothing_new(handler))
 
             self._note(made, Called(role, polls))
             return handler
@@ -93,6 +96,18 @@ class Callbacks:
         if len(added) != 1:
             raise RegistryError("a callback has no output of its own", hint="Another one has it.")
         self._called[added.pop()] = called
+
+
+def _saying_nothing_new(handler: Callable[..., Any]) -> Callable[..., Any]:
+    @wraps(handler)
+    def answered(*args: Any, **more: Any) -> Any:
+        found = handler(*args, **more)
+        parts = found if isinstance(found, list | tuple) and found else [found]
+        if all(one is no_update for one in parts):
+            raise PreventUpdate
+        return found
+
+    return answered
 
 
 def guard_callbacks(app: Flask, callbacks: Callbacks) -> None:

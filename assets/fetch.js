@@ -47,9 +47,7 @@
   }
 
   /* Buttons that are drawn anew look to Dash like inputs that have changed. Nobody clicked: nobody is asked. */
-  function nobodyClicked(body) {
-    var told;
-    try { told = JSON.parse(body); } catch (e) { return false; }
+  function nobodyClicked(told) {
     var changed = told.changedPropIds || [];
     var values = {};
     (told.inputs || []).forEach(function (input) {
@@ -62,11 +60,29 @@
     return JSON.stringify(id, Object.keys(id).sort());
   }
 
+  /* Who asks again makes Dash forget the answer that is under way, as that of a press on a list that is just drawn anew.
+     So "nothing new" to the second means that the first answer is the newest, and the second gets it. */
+  var underWay = {};
+  function newest(output, answer) {
+    var before = underWay[output];
+    var best = !before ? answer : answer.then(function (response) {
+      return response.status === 204 ? before.then(function (first) { return first.clone(); }) : response;
+    });
+    var kept = best.then(function (response) { return response.clone(); });
+    function over() { if (underWay[output] === kept) { delete underWay[output]; } }
+    underWay[output] = kept;
+    kept.then(over, over);
+    return best;
+  }
+  function parsed(body) {
+    try { return JSON.parse(body); } catch (e) { return {}; }
+  }
+
   window.fetch = function (what, how) {
     var url = typeof what === "string" ? what : what && what.url;
     if (!url || url.indexOf(PATH) < 0) { return plain(what, how); }
-    if (how && typeof how.body === "string" && nobodyClicked(how.body)) { return Promise.resolve(nothing()); }
-    return plain(what, how).then(function (response) {
+    var told = how && typeof how.body === "string" ? parsed(how.body) : {};
+    var answer = nobodyClicked(told) ? Promise.resolve(nothing()) : plain(what, how).then(function (response) {
       if (response.ok) {
         banner("");
         window.dispatchEvent(new CustomEvent("spillway-answered"));
@@ -74,5 +90,6 @@
       }
       return refused(response);
     }, lost);
+    return newest(told.output, answer);
   };
 })();
