@@ -145,8 +145,11 @@ class _Pricing:
         # Whatever nodes say, they do the joins of the tree that runs.
         joins_s = self._cpu(change.old, 1.0) * numbers.tick_s / max(len(self.alive), 1)
         self.work[self.alive] = np.maximum(self.work[self.alive], joins_s)
-        self.rho = outlook.rows_out_per_s
-        self.cpu_price = float(outlook.price[self.alive].mean()) if len(self.alive) else 0.0
+        # Nodes give rows in between too; it is the query's results that somebody waits for.
+        every = outlook.rows_out_per_s
+        self.rho = min(every, change.model.rate(change.model.everything))
+        price = float(outlook.price[self.alive].mean()) if len(self.alive) else 0.0
+        self.cpu_price = price * self.rho / every if every > 0 else 0.0
         groups = outlook.snapshot.groups
         self.spilled = np.flatnonzero(groups.spilled)
         self.clean_cpu_s = sum(cleanup_cpu_s(outlook, self.spilled))

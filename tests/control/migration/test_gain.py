@@ -292,6 +292,19 @@ def test_costs_by_hand() -> None:
         assert each.gain_row_s == pytest.approx(saved - each.cost_row_s) and saved > 0
 
 
+def test_rows_in_between_keep_nobody_waiting() -> None:
+    """Nodes tell them with the results; a change is worth what results gain."""
+    model = skewed(5.0)
+    change, told = Change.of(model, OLD, NEW), outlook(model, OLD)
+    nodes = told.snapshot.nodes
+    more = replace(nodes, rows_out_per_s=40 * nodes.rows_out_per_s)
+    between = look(replace(told.snapshot, nodes=more), NUMBERS, told.horizon, LocalRule())
+    for strategy in STRATEGIES:
+        one, other = (offer(seen, change, strategy, PACE) for seen in (told, between))
+        assert other.cost_row_s == pytest.approx(one.cost_row_s)
+        assert other.gain_row_s == pytest.approx(one.gain_row_s)
+
+
 def test_what_comes_too_late_gains_nothing() -> None:
     """Nodes that fill up; the slower the side jobs, the less of the horizon is left."""
     model = skewed()
