@@ -53,10 +53,10 @@ def test_a_press_is_answered_though_the_list_is_drawn_anew_meanwhile(
     def hold(route: Route) -> None:
         told = route.request.post_data_json
         for what, changed in (("users-list", "poll"), ("users-ask", "user.disable")):
-            if what in told["output"] and changed in told["changedPropIds"][0]:
-                if len(told["changedPropIds"]) == 1 and what not in held:
-                    held[what] = route
-                    return
+            asks = what in told["output"] and changed in told["changedPropIds"][0]
+            if asks and len(told["changedPropIds"]) == 1 and what not in held:
+                held[what] = route
+                return
         route.continue_()
 
     def asked(what: str) -> None:
