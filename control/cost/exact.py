@@ -163,7 +163,9 @@ def _offered(outlook: Outlook, found: Priced, offer: Offer) -> Direct:
     estimate, horizon = offer.estimate, outlook.horizon.seconds
     endless = not isfinite(estimate.length_s)
     cpu, length = (0.0, horizon) if endless else (estimate.cpu_s, estimate.length_s)
-    waits = outlook.rows_out_per_s * (estimate.stall_s**2 + estimate.again_s**2) / 2
+    model = found.proposal.advice.change.model
+    results = min(outlook.rows_out_per_s, model.rate(model.everything))
+    waits = results * (estimate.stall_s**2 + estimate.again_s**2) / 2
     worth = offer.gain_row_s + offer.cost_row_s
     return Direct(
         int(estimate.extra_bytes),
