@@ -193,7 +193,8 @@ def entry(snapshot: ClusterSnapshot, one: Priced) -> dict[str, Any]:
 
 
 def step_of(snapshot: ClusterSnapshot, one: Priced) -> Migrate:
-    return migrate_to(one.proposal.text, one.strategy, snapshot)
+    waits = one.offer is not None and one.offer.estimate.at_once
+    return migrate_to(one.proposal.text, one.strategy, snapshot, at_once=waits)
 
 
 def why_none(snapshot: ClusterSnapshot, found: Sequence[Mapping[str, Any]]) -> str:

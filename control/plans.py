@@ -66,11 +66,13 @@ AUTO = "auto"  # the recommended one, once a plan is made
 
 @dataclass(frozen=True, slots=True)
 class Migrate:
-    """Another join order. `bytes`: of the state that the query has."""
+    """Another join order. `bytes`: of the state that the query has. `at_once`: ticks wait for all of moving state, which
+    pays where it is over within a tick's time."""
 
     order: str
     strategy: str
     bytes: int
+    at_once: bool = False
 
 
 Step = Move | Spill | Cleanup | SetBudget | Migrate
@@ -81,6 +83,10 @@ KINDS: Mapping[str, type[Any]] = {
     "budget": SetBudget,
     "migrate": Migrate,
 }
+FORMS = {
+    "bytes": "whole number",
+    "at_once": "yes or no",
+}  # of a migration's fields; others are texts
 _NAMES = {kind: name for name, kind in KINDS.items()}
 
 
@@ -175,9 +181,12 @@ def spill_of(snapshot: ClusterSnapshot, rows: Longs, node: int) -> Spill:
     return Spill(parts_at(snapshot, rows), node, int(snapshot.groups.memory_bytes[rows].sum()))
 
 
-def migrate_to(order: str, strategy: str, snapshot: ClusterSnapshot) -> Migrate:
+def migrate_to(
+    order: str, strategy: str, snapshot: ClusterSnapshot, *, at_once: bool = False
+) -> Migrate:
     groups = snapshot.groups
-    return Migrate(order, strategy, int(groups.memory_bytes.sum() + groups.disk_bytes.sum()))
+    size = int(groups.memory_bytes.sum() + groups.disk_bytes.sum())
+    return Migrate(order, strategy, size, at_once)
 
 
 def cleanup_of(snapshot: ClusterSnapshot, rows: Longs, node: int) -> Cleanup:
@@ -203,13 +212,16 @@ def step_from_json(raw: Mapping[str, Any]) -> Step:
     except (TypeError, ValueError) as error:
         raise PlanError(str(error), where=where) from None
     for name, value in body.items():
-        texts = kind is Migrate and name != "bytes"
-        if name != "parts" and not (isinstance(value, str) if texts else _whole(value)):
-            raise PlanError(
-                f"{name} must be a {'text' if texts else 'whole number'}, not {value!r}",
-                where=where,
-            )
+        form = "whole number" if kind is not Migrate else FORMS.get(name, "text")
+        if name != "parts" and not _is(form, value):
+            raise PlanError(f"{name} must be a {form}, not {value!r}", where=where)
     return step
+
+
+def _is(form: str, value: Any) -> bool:
+    if form == "whole number":
+        return _whole(value)
+    return isinstance(value, bool if form == "yes or no" else str)
 
 
 def _part(operator: Any, groups: Any) -> Part:

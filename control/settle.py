@@ -39,17 +39,20 @@ def settled(
     numbers: Coefficients,
     rule: LocalRule = NODE_RULE,
 ) -> Settled | Refusal:
-    """Without an order: the best there is. By `auto`: the strategy that is recommended."""
+    """Without an order: the best there is. By `auto`: the strategy that is recommended. Moving state: while ticks wait,
+    where that costs less."""
     if not step.order:
         return _best(step, snapshot, numbers, rule)
-    if step.strategy != AUTO:
+    if step.strategy not in (AUTO, "moving"):
         return Settled(step)
     try:
-        found = priced(snapshot, numbers, step.order, rule=rule)
+        found = priced(snapshot, numbers, step.order, step.strategy, rule=rule)
     except PlanError:
         found = None  # no order of this query's, which whoever judges it tells with the column
     if found is None or found.offer is None:
         return Settled(replace(step, strategy=STRATEGIES[0]))
+    if step.strategy != AUTO:
+        return Settled(replace(step, at_once=found.offer.estimate.at_once))
     return _chosen(step, found, found.offer)
 
 
@@ -102,5 +105,6 @@ def _chosen(step: Migrate, one: Priced, offer: Offer) -> Settled:
         "chance": sure.chance,
     }
     text = f"{summary(one.proposal)}; by {offer.strategy}; {verdict(offer)}"
-    made = replace(step, order=one.proposal.text, strategy=offer.strategy)
+    waits = offer.estimate.at_once
+    made = replace(step, order=one.proposal.text, strategy=offer.strategy, at_once=waits)
     return Settled(made, text, {name: value for name, value in figures.items() if isfinite(value)})

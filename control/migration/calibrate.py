@@ -16,12 +16,12 @@ def figures(numbers: Coefficients, estimate: Estimate) -> dict[str, float]:
     if estimate.strategy == "parallel":
         return {}
     recomputed, sorted_rows = estimate.rows - estimate.sorted_rows, estimate.sorted_rows
+    beside = {"side_cores": numbers.side_cores, "job_s": estimate.job_s}
     return {
         "recompute_rows": recomputed,
         "recompute_cpu_s": recomputed * numbers.recompute_s_per_row,
         "sort_rows": sorted_rows,
         "sort_cpu_s": sorted_rows * numbers.sort_s_per_row,
-        "side_cores": numbers.side_cores,
-        "job_s": estimate.job_s,
+        **({} if estimate.at_once else beside),
         "swap_s": estimate.swap_s,
     }

@@ -1,7 +1,8 @@
 """What a migration is worth in row·s against nothing, by either strategy, and which one to take.
 
 Gain = benefit − cost over the horizon. Benefit, once the new plan stands: shorter ticks (1.5 · ρ · τ, less work), and
-what nodes no longer spill, as their state is smaller. Cost of moving state: ρ s² / 2 + π · CPU beside the ticks. Of the
+what nodes no longer spill, as their state is smaller. Cost of moving state: ρ s² / 2 + π · CPU beside the ticks, or all of
+it while ticks wait, whichever costs less until the new plan stands, where that is over within a tick's time. Of the
 parallel track: longer ticks as long as it lasts. Of both: memory for what is there twice, and a clean-up of what has
 been spilled. A node's work is what is known of it (how busy it was, or work_s_per_row), and at least its joins; groups
 shrink and grow alike.
@@ -23,7 +24,16 @@ from control.cost.price import load, tick_s, work_by_node
 from control.cost.roll import Picture, Rolled, roll
 from control.migration.lengths import scaled
 from control.migration.model import Model, TreeLoad
-from control.migration.strategies import Change, Estimate, Pace, Strategy, delta, moving, parallel
+from control.migration.strategies import (
+    Change,
+    Estimate,
+    Pace,
+    Strategy,
+    at_once,
+    delta,
+    moving,
+    parallel,
+)
 from control.migration.trees import Tree
 from control.migration.words import mb, reasons
 from control.snapshot import NO_LIMIT, Doubles
@@ -173,8 +183,10 @@ class _Pricing:
     def estimate(self, strategy: Strategy) -> Estimate:
         """Once: it does not depend on what is drawn."""
         if strategy not in self._estimates:
-            found = ESTIMATES[strategy](self.change, self.pace)
-            self._estimates[strategy] = self._cleaned(found)
+            found = self._cleaned(ESTIMATES[strategy](self.change, self.pace))
+            waits = at_once(self.change, self.pace) if strategy == "moving" else None
+            ways = [found] if waits is None else [found, self._cleaned(waits)]
+            self._estimates[strategy] = min(ways, key=lambda one: self._of(one).until_stands_row_s)
         return self._estimates[strategy]
 
     def _cleaned(self, estimate: Estimate) -> Estimate:
@@ -187,12 +199,14 @@ class _Pricing:
 
     def parts(self, strategy: Strategy, doubt: float = 0.0) -> _Parts:
         """`doubt`: ln of how many times more rows the new tree makes in between than is thought."""
+        return self._of(self.estimate(strategy), doubt)
+
+    def _of(self, estimate: Estimate, doubt: float = 0.0) -> _Parts:
         change = self.change
-        estimate = self.estimate(strategy)
         horizon, factor = self.outlook.horizon.seconds, exp(doubt)
         lasts = min(estimate.length_s, horizon)
         more = self._cpu(change.new, factor) - self._cpu(change.old, 1.0)
-        within = strategy == "parallel"  # both plans: its CPU is the ticks'
+        within = estimate.strategy == "parallel"  # both plans: its CPU is the ticks'
         ticks_s = min(estimate.ticks_s, horizon)
         during = (
             estimate.ticks_cpu_s / estimate.ticks_s

@@ -177,6 +177,7 @@ def _offer(one: Offer) -> dict[str, Any]:
         "pays": one.pays,
         "duration_s": estimate.length_s if finite else None,
         "pause_s": estimate.pause_s,
+        "at_once": estimate.at_once,
         "rows": estimate.rows,
         "cpu_s": estimate.cpu_s if finite else None,
         "bytes": int(estimate.extra_bytes),

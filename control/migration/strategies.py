@@ -71,7 +71,8 @@ class Estimate:
     """What one strategy takes. `rows`: read or made anew; `cpu_s` beside the ticks (moving, delta) or within them
     (parallel); `extra_bytes`: most memory on top of what there is; `hindrance`: why it cannot be, or empty.
     `again_s`: a second stall. For `ticks_s` of the length ticks take `ticks_cpu_s` more than the old plan's, or less.
-    `job_s`: of each side job, besides its work; `swap_s`: of each swap, besides its work."""
+    `job_s`: of each side job, besides its work; `swap_s`: of each swap, besides its work. `at_once`: nothing is done
+    beside the ticks, they wait for all of it."""
 
     strategy: Strategy
     length_s: float
@@ -87,6 +88,7 @@ class Estimate:
     ticks_cpu_s: float = 0.0
     job_s: float = 0.0
     swap_s: float = 0.0
+    at_once: bool = False
 
     @property
     def pause_s(self) -> float:
@@ -130,6 +132,13 @@ def moving(change: Change, pace: Pace) -> Estimate:
     about = length, stall, rows, cpu, anew_bytes(change)
     swap_s = pace.swap_s * max(1, work.jobs)
     return Estimate("moving", *about, sorted_rows=sorted_rows, job_s=pace.job_s, swap_s=swap_s)
+
+
+def at_once(change: Change, pace: Pace) -> Estimate | None:
+    """Moving state with nothing done beside the ticks: they wait for all of it. None where that takes longer than a
+    tick does, as results would stand still for longer than they do anyway."""
+    found = moving(change, replace(pace, passes=0))
+    return replace(found, at_once=True) if found.stall_s <= pace.tick_s else None
 
 
 def delta(change: Change, pace: Pace) -> Estimate:

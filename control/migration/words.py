@@ -37,7 +37,8 @@ def _said(one: Offer) -> str:
     if one.hindrance:
         return f"{one.strategy}: not possible, {one.hindrance}"
     if told.strategy == "moving":
-        what = f"{told.rows:,.0f} rows computed anew in {told.length_s:,.3g} s, no results for {told.stall_s:,.3g} s"
+        waits = "ticks wait" if told.at_once else f"no results for {told.stall_s:,.3g} s"
+        what = f"{told.rows:,.0f} rows computed anew in {told.length_s:,.3g} s, {waits}"
     elif told.strategy == "delta":
         what = f"{told.sorted_rows:,.0f} rows sorted and {told.rows - told.sorted_rows:,.0f} computed anew in {told.length_s:,.3g} s, no intermediate state for {told.ticks_s:,.3g} s of it, no results for {told.stall_s:,.3g} and {told.again_s:,.3g} s"
     else:

@@ -3,7 +3,8 @@
 States that both plans have are shared as they are. The others are computed by side jobs, from what there is when
 they begin; what comes meanwhile is computed after it, until little is missing. That is done between two ticks, and
 in the same place one commit puts the new plan with its state in the place of the old one. Before it nothing has
-changed; after it, all has.
+changed; after it, all has. Where all of it is over within a tick's time, going on may cost more than waiting: then ticks
+wait (`at_once`).
 """
 
 from __future__ import annotations
@@ -78,7 +79,7 @@ def _room(desk: Desk, way: Transition) -> Iterator[Refusal]:
 
 
 def migrate(desk: Desk, log: Log, step: Migrate) -> Course:
-    """All steps. Ticks go on until the last one."""
+    """All steps. Ticks go on until the last one, which does it all where so it was asked."""
     one = Making(desk, log, way_to(desk, step))
     try:
         with log.step("CleanAccumulated"):
@@ -88,9 +89,11 @@ def migrate(desk: Desk, log: Log, step: Migrate) -> Course:
             yield from one.wait()
             log.note(one.shared_bytes())
         with log.step("Recompute"):
-            yield from one.round()
+            if not step.at_once:
+                yield from one.round()
         with log.step("CatchUp"):
-            yield from one.catch_up()
+            if not step.at_once:
+                yield from one.catch_up()
         with log.step("Swap"):
             stalled = desk.wall_s()
             yield from one.round(at_once=True)

@@ -22,6 +22,7 @@ from engine.adapt.desk import Desk
 from engine.adapt.policy import Policy
 from engine.adapt.records import Records
 from tests.engine.adapt.test_schedules import consistent
+from tests.engine.adapt.ways import ticks_wait
 from tests.engine.local import Local, LocalSide
 from tests.engine.made import Life, Query, live
 from tests.engine.test_trees import check, scratch
@@ -145,7 +146,7 @@ def test_a_crash_at_every_step(
     doomed = Doomed(course, step, at_end, apart)
     beside = course.startswith("migrate_parallel")
     query, life = (BOUND, replace(LIFE, ticks=14, disorder=0.0)) if beside else (THREE, LIFE)
-    with scratch() as root, dying(doomed, monkeypatch):
+    with scratch() as root, dying(doomed, monkeypatch), ticks_wait(False):
         local, told = live(Path(root), query, life, None, meddler=doomed)
         got = check(local, told, query)
     assert doomed.crashed, "it came that far"
@@ -156,3 +157,13 @@ def test_a_crash_at_every_step(
         plan = local.ticker.manifest.plan
         assert plan is not None and plan.track is None and len(plan.operators) == 2
     assert got, "there are results to lose"
+
+
+@pytest.mark.parametrize("at_end", [False, True], ids=["begin", "end"])
+@pytest.mark.parametrize("step", COURSES["migrate"].steps)
+def test_a_crash_where_ticks_wait(step: str, at_end: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    doomed = Doomed("migrate", step, at_end)
+    with scratch() as root, dying(doomed, monkeypatch), ticks_wait(True):
+        local, told = live(Path(root), THREE, LIFE, None, meddler=doomed)
+        assert check(local, told, THREE), "there are results to lose"
+    assert doomed.crashed, "it came that far"

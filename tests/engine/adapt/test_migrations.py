@@ -20,15 +20,18 @@ from hypothesis import strategies as st
 
 from control.actions import State
 from control.arbiter import Refusal, Why
+from control.plans import Migrate, Plan, Reason, Topic
 from control.policies.none import Nothing
-from control.requests import Request
+from control.requests import Request, plan_for
 from engine.adapt import making
 from engine.adapt.desk import Desk
 from engine.adapt.policy import Policy
 from engine.adapt.records import Records
 from engine.flow import Side
+from engine.plan import matching
 from engine.state.model import Run
 from tests.engine.adapt.test_schedules import Dice
+from tests.engine.adapt.ways import ticks_wait
 from tests.engine.local import Local, LocalSide, stream
 from tests.engine.made import Life, Query, S, live, lives, queries
 from tests.engine.test_trees import accepted, check, in_order, scratch
@@ -60,17 +63,18 @@ migrating = st.builds(
     also=st.booleans(),
 )
 little = st.sampled_from([0, making.LAST_BYTES])  # what is left to the round that a tick waits for
+waits = st.sampled_from([False, False, True])  # ticks for moving state
 
 
-@given(queries(most=5), lives, migrating, little)
+@given(queries(most=5), lives, migrating, little, waits)
 def test_whatever_the_plan_becomes_results_are_the_batch_join(
-    query: Query, life: Life, thrower: Migrating, last_bytes: int
+    query: Query, life: Life, thrower: Migrating, last_bytes: int, wait: bool
 ) -> None:
     accepted(query)
     thrower.query = query
     order = query.random_order(np.random.default_rng(life.seed))
     life = replace(life, ticks=life.ticks + 3)
-    with scratch() as root, patch.object(making, "LAST_BYTES", last_bytes):
+    with scratch() as root, patch.object(making, "LAST_BYTES", last_bytes), ticks_wait(wait):
         local, told = live(root, query, life, order, meddler=thrower)
         check(local, told, query)
         if not (thrower.also or thrower.budget or life.holds):
@@ -107,6 +111,28 @@ def test_what_both_plans_have_is_shared() -> None:
         }
         fresh = {sides[where[file].operator, where[file].input] for file in made}
         assert fresh == {("s0", "s1", "s3")}, "all else is shared by reference"
+
+
+def test_ticks_wait_for_all_of_it_where_so_it_was_asked() -> None:
+    with scratch() as root:
+        local, desk = fed(root, "(((s0 s1) s2) s3)")
+        (asked,) = plan_for(
+            Request("migrate", 0, order="(((s2 s3) s1) s0)", strategy="moving"), desk.snapshot()
+        ).steps
+        assert isinstance(asked, Migrate)
+        said = (Reason.of(Topic.CHOSEN, "a test"),)
+        before = local.ticker.manifest.version
+        (action,) = desk.submit(
+            Plan((replace(asked, at_once=True),), said), "test", desk.snapshot()
+        )
+        desk.between(idle=False)
+        assert not desk.running and local.ticker.manifest.version == before + 1
+        made = desk.records.actions[action.id]
+        assert (
+            made.state is State.DONE
+            and matching.shown(local.ticker.setup.query) == "(((s2 s3) s1) s0)"
+        )
+        assert made.bytes > 0, "made meanwhile"
 
 
 def test_an_operator_whose_inputs_are_joined_in_another_way_keeps_its_state() -> None:
