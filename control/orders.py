@@ -125,13 +125,15 @@ def priced(
     rule: LocalRule = NODE_RULE,
     horizon: Horizon = HORIZON,
     seed: int = 0,
+    waits: bool | None = None,
 ) -> Priced | None:
-    """The same as a value; None where nothing is known yet."""
+    """The same as a value; None where nothing is known yet. `waits`: as in Pace."""
     joins = snapshot.joins
     if joins is None or not joins.known:
         return None
     tree = tree_of(joins, order)
     outlook, pace = _outlook(snapshot, joins, numbers, rule, horizon)
+    pace = replace(pace, waits=waits)
     made = price(outlook, joins.model, joins.running, tree, pace, seed, _able())
     if strategy == AUTO:
         return Priced(made, made.advice.chosen)

@@ -147,6 +147,7 @@ def _migrate(outlook: Outlook, step: Migrate) -> Direct:
         step.strategy,
         rule=outlook.rule,
         horizon=outlook.horizon,
+        waits=step.at_once,
     )
     if found is not None and found.offer is not None:
         return _offered(outlook, found, found.offer)

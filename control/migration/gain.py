@@ -29,10 +29,10 @@ from control.migration.strategies import (
     Estimate,
     Pace,
     Strategy,
-    at_once,
     delta,
     moving,
     parallel,
+    ways,
 )
 from control.migration.trees import Tree
 from control.migration.words import mb, reasons
@@ -183,10 +183,13 @@ class _Pricing:
     def estimate(self, strategy: Strategy) -> Estimate:
         """Once: it does not depend on what is drawn."""
         if strategy not in self._estimates:
-            found = self._cleaned(ESTIMATES[strategy](self.change, self.pace))
-            waits = at_once(self.change, self.pace) if strategy == "moving" else None
-            ways = [found] if waits is None else [found, self._cleaned(waits)]
-            self._estimates[strategy] = min(ways, key=lambda one: self._of(one).until_stands_row_s)
+            change, pace = self.change, self.pace
+            found = (
+                ways(change, pace) if strategy == "moving" else [ESTIMATES[strategy](change, pace)]
+            )
+            cleaned = [self._cleaned(one) for one in found]
+            costs = [self._of(one).until_stands_row_s for one in cleaned]
+            self._estimates[strategy] = cleaned[costs.index(min(costs))]
         return self._estimates[strategy]
 
     def _cleaned(self, estimate: Estimate) -> Estimate:

@@ -53,6 +53,7 @@ class Pace:
     delay_s: float = 0.0  # of watermarks: how much longer rows may be late
     job_ticks: float = 0.0  # that a side job takes, whatever it does: it ends between two of them
     nodes: int = 1  # one after the other, as side jobs have one slot, unless there is little to do
+    waits: bool | None = None  # ticks for all of moving state; None: where that costs less
 
     @property
     def job_s(self) -> float:
@@ -134,11 +135,14 @@ def moving(change: Change, pace: Pace) -> Estimate:
     return Estimate("moving", *about, sorted_rows=sorted_rows, job_s=pace.job_s, swap_s=swap_s)
 
 
-def at_once(change: Change, pace: Pace) -> Estimate | None:
-    """Moving state with nothing done beside the ticks: they wait for all of it. None where that takes longer than a
-    tick does, as results would stand still for longer than they do anyway."""
-    found = moving(change, replace(pace, passes=0))
-    return replace(found, at_once=True) if found.stall_s <= pace.tick_s else None
+def ways(change: Change, pace: Pace) -> list[Estimate]:
+    """Of moving state: beside the ticks, or while they wait for all of it. The latter only where it takes no longer
+    than a tick does, as results would else stand still for longer than they do anyway, or somebody wants it."""
+    found = [moving(change, pace)] if not pace.waits else []
+    whole = replace(moving(change, replace(pace, passes=0)), at_once=True)
+    if pace.waits or (pace.waits is None and whole.stall_s <= pace.tick_s):
+        found.append(whole)
+    return found
 
 
 def delta(change: Change, pace: Pace) -> Estimate:

@@ -4,12 +4,12 @@ been seen for long enough. What is done about it is better_order.py's and best_g
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from control.cost.coefficients import Coefficients, Horizon, LocalRule
 from control.migration.gain import Offer
-from control.orders import Priced, better
-from control.plans import AUTO, Migrate, Reason, Topic, migrate_to
+from control.orders import Priced, better, step_of
+from control.plans import AUTO, Migrate, Reason, Topic
 from control.snapshot import ClusterSnapshot
 
 SETTLE_S = 180.0  # three half-lives of what ticks tell
@@ -28,7 +28,7 @@ class Choice:
         return self.offer.gain_row_s
 
     def step(self, snapshot: ClusterSnapshot) -> Migrate:
-        return migrate_to(self.priced.proposal.text, self.offer.strategy, snapshot)
+        return step_of(snapshot, replace(self.priced, offer=self.offer))
 
     def doubt(self, chance: float, times: float) -> str:
         """Why it is not worth doing without a person; empty where it is."""

@@ -94,7 +94,8 @@ class Bench:
         ran = Ran(setting, way, number, found[0], [tick.seconds for tick in run.live])
         if way != BEGUN:
             assert run.before is not None
-            ran.told = told(run.before, way, self.numbers, horizon_s)
+            waits = bool(run.action["step"].get("at_once")) if run.done else False
+            ran.told = told(run.before, way, self.numbers, horizon_s, at_once=waits)
             if run.done:
                 ran.action = run.action
                 _, self.known = lesson(row_of(run, ran.told.predicted), self.known, time.time())

@@ -131,10 +131,17 @@ class Told:
     predicted: Mapping[str, Any]  # the step of a preview
 
 
-def told(before: ClusterSnapshot, strategy: str, numbers: Coefficients, horizon_s: float) -> Told:
+def told(
+    before: ClusterSnapshot,
+    strategy: str,
+    numbers: Coefficients,
+    horizon_s: float,
+    *,
+    at_once: bool,
+) -> Told:
     horizon = Horizon(horizon_s)
     order = priced_order(before, numbers, GOOD, strategy, horizon=horizon)
-    step = migrate_to(GOOD, strategy, before)
+    step = migrate_to(GOOD, strategy, before, at_once=at_once)
     plan = Plan((step,), (Reason.of(Topic.CHOSEN, "a benchmark"),))
     made = preview(plan, before, numbers, horizon=horizon)["steps"][0]
     offers = order["strategies"]

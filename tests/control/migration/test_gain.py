@@ -17,7 +17,7 @@ from control.migration.gain import advise, grown, offer
 from control.migration.lengths import scaled
 from control.migration.model import Known, Model
 from control.migration.optimise import best, weights_from
-from control.migration.strategies import Change, Pace, anew_bytes, at_once, moving, parallel
+from control.migration.strategies import Change, Pace, anew_bytes, moving, parallel, ways
 from control.migration.trees import Tree
 from control.migration.words import mb, rows_s
 from control.plans import STRATEGIES
@@ -309,13 +309,16 @@ def test_ticks_wait_for_what_takes_no_longer_than_one_of_them() -> None:
     """If that costs less: what goes on meanwhile goes on with the worse order."""
     model = skewed(5.0)
     change, told = Change.of(model, OLD, NEW), outlook(model, OLD)
-    beside = moving(change, replace(PACE, tick_s=2.0))
-    quick = replace(PACE, swap_s=0.1)
-    whole = at_once(change, replace(quick, tick_s=2.0))
-    assert whole is not None and whole.at_once
+    quick = replace(PACE, swap_s=0.1, tick_s=2.0)
+    beside, whole = ways(change, quick)
+    assert whole.at_once and not beside.at_once and beside == moving(change, quick)
     assert whole.length_s == whole.stall_s < 2.0 and whole.rows == beside.rows
-    assert at_once(change, replace(quick, tick_s=0.9 * whole.stall_s)) is None
-    one = offer(told, change, "moving", replace(quick, tick_s=2.0))
+    assert ways(change, replace(quick, tick_s=0.9 * whole.stall_s)) == [
+        moving(change, replace(quick, tick_s=0.9 * whole.stall_s))
+    ]
+    assert ways(change, replace(quick, waits=False)) == [beside]
+    assert ways(change, replace(quick, waits=True, tick_s=0.01)) == [whole]
+    one = offer(told, change, "moving", quick)
     assert one.estimate == whole
     same = offer(
         outlook(model, OLD), Change.of(model, NEW, OLD), "moving", replace(quick, tick_s=2.0)
