@@ -12,12 +12,13 @@ from math import isfinite
 from typing import Any
 
 from control.cost.outlook import Outlook
-from control.migration.gain import EVERY, Advice, Offer, Point, advise
+from control.migration.curve import Point
+from control.migration.gain import Advice, Offer, advise
 from control.migration.model import Model, TreeLoad, load_of
 from control.migration.optimise import Shape, Weights, best, same_joins, shape_of, weights_from
 from control.migration.pictured import trees
 from control.migration.statistics import Statistics
-from control.migration.strategies import Pace, Strategy
+from control.migration.strategies import EVERY, Pace, Strategy
 from control.migration.trees import Tree, check, one_key, show
 from control.migration.words import mb
 

@@ -9,7 +9,7 @@ missing, then the plan without intermediate state runs (delta.py) while all that
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from math import isfinite
 from typing import Literal
@@ -305,3 +305,11 @@ def _filling(load: TreeLoad, reach: float, pace: Pace) -> tuple[float, float]:
         rows += sum(came)
         made += operator.rows_out_per_s * reach / len(members(sum(operator.parts)))
     return rows, pace.join_s * (rows + made) + pace.insert_s * rows
+
+
+ESTIMATES: dict[Strategy, Callable[[Change, Pace], Estimate]] = {
+    "moving": moving,
+    "parallel": parallel,
+    "delta": delta,
+}
+EVERY: tuple[Strategy, ...] = tuple(ESTIMATES)

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from control.arbiter import judge
 from control.limits import OPEN, Limits
-from control.migration.gain import ESTIMATES
 from control.migration.model import Model
+from control.migration.strategies import ESTIMATES
 from control.migration.trees import Tree
 from control.orders import priced_order
 from control.plans import STRATEGIES, Migrate, Plan, Topic, plan_from_json, plan_to_json

@@ -15,8 +15,8 @@ from control.cost.coefficients import Coefficients
 from control.errors import PlanError
 from control.limits import OPEN, Limits
 from control.menu import menu
-from control.migration.gain import ESTIMATES
 from control.migration.model import Model
+from control.migration.strategies import ESTIMATES
 from control.migration.trees import Tree
 from control.orders import better_orders, priced_order, same_order
 from control.plans import STRATEGIES, Plan, Reason, Topic, migrate_to, plan_from_json

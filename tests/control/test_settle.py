@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from control.arbiter import Refusal, Why
 from control.cost.coefficients import Coefficients
-from control.migration.gain import ESTIMATES
 from control.migration.model import Model
+from control.migration.strategies import ESTIMATES
 from control.orders import better_orders, priced_order
 from control.plans import AUTO, STRATEGIES, Migrate, Plan, Reason, Topic
 from control.requests import Request, plan_for

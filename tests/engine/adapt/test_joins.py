@@ -20,9 +20,9 @@ from hypothesis import given
 from control.actions import Action, State
 from control.arbiter import Refusal, Why
 from control.limits import Limits
-from control.migration.gain import ESTIMATES
 from control.migration.joins import Joins
 from control.migration.model import TreeLoad, load_of
+from control.migration.strategies import ESTIMATES
 from control.migration.trees import mask_of
 from control.orders import better_orders, priced_order
 from control.plans import AUTO, Migrate, Plan, Reason, Topic

@@ -11,7 +11,7 @@ import pytest
 from control.actions import State
 from control.learn import BASE, compared, estimates_from, lesson
 from control.ledger import ActionRow
-from control.migration.gain import ESTIMATES
+from control.migration.strategies import ESTIMATES
 from control.requests import Request
 from engine.adapt.toll import Toll
 from tests.engine.adapt.test_joins import NEW, WINDOW_S, Feed, fed
