@@ -128,16 +128,17 @@ class Accounts:
     @property
     def numbers(self) -> Coefficients:
         """The cost model's, with what is measured here."""
-        return self._measured(Coefficients())
+        return self.measured(Coefficients())
 
     def informed(self, kind: Kind) -> Kind:
         """A policy that uses the cost model, with what is measured here; others as they are."""
         numbers = getattr(kind, "numbers", None)
         if not isinstance(numbers, Coefficients):
             return kind
-        return with_numbers(kind, self._measured(numbers))
+        return with_numbers(kind, self.measured(numbers))
 
-    def _measured(self, numbers: Coefficients) -> Coefficients:
+    def measured(self, numbers: Coefficients) -> Coefficients:
+        """With what is measured here."""
         return replace(numbers, tick_s=self._tick_s) if self._tick_s else numbers
 
     def publish(self, report: TickReport) -> None:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from control import arbiter
 from control.actions import Action, State
 from control.arbiter import Refusal
+from control.cost.coefficients import Coefficients
 from control.limits import Limits
 from control.owing import Owing, follow, with_owed
 from control.plans import Migrate, Plan, SetBudget, Spill, Step
@@ -202,10 +203,13 @@ class Desk:
 
     # -- actions --------------------------------------------------------------------------------------
 
-    def ask(self, request: Request, by: str) -> Action | Refusal:
-        """What a person or a script asks for, carried out or refused with the reason."""
-        now = self.snapshot()
-        local, numbers, rule = self.policy.local, self.accounts.numbers, self.policy.rule
+    def ask(
+        self, request: Request, by: str, numbers: Coefficients | None = None
+    ) -> Action | Refusal:
+        """What a person or a script asks for, carried out or refused with the reason. `numbers`: where somebody knows
+        more of the cost model's than what is measured here."""
+        now, local, rule = self.snapshot(), self.policy.local, self.policy.rule
+        numbers = self.accounts.measured(numbers or Coefficients())
         plan = plan_for(request, now, local.victim, local.seed, numbers=numbers, rule=rule)
         if isinstance(plan, Refusal):
             self.records.refused(by, request, [plan], self.now_s())

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from control.cost.coefficients import Coefficients
 from control.requests import Request
 from control.snapshot import ClusterSnapshot
 from engine.adapt.desk import Desk
@@ -30,7 +31,7 @@ PATIENCE_S = 30.0  # how long what has come may take to go through
 class LiveLine:
     """How one line differs from the others: `order` to begin with; with a `strategy`, the order `to` from `at_s` seconds
     by the clock on. It ends `after_s` seconds after the migration (None: with its input), and at most `patience_s` after
-    its input."""
+    its input. `numbers`: of the cost model, where more is known than what the run itself measures."""
 
     name: str
     order: str
@@ -39,6 +40,7 @@ class LiveLine:
     at_s: float = 0.0
     after_s: float | None = None
     patience_s: float = PATIENCE_S
+    numbers: Coefficients | None = None
 
 
 @dataclass
@@ -184,7 +186,8 @@ class _Life:
         self._asked = True
         self.found.before = desk.snapshot()
         self.found.asked_s = self.player.now_s()
-        desk.ask(Request("migrate", 0, order=line.to, strategy=line.strategy), "experiment")
+        request = Request("migrate", 0, order=line.to, strategy=line.strategy)
+        desk.ask(request, "experiment", line.numbers)
 
 
 def _never() -> int:

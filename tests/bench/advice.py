@@ -39,6 +39,8 @@ SWEEP = (
     (10.0, 0.75, 6000.0),
     (4.0, 0.5, 6000.0),
     (2.0, 0.5, 9000.0),
+    (10.0, 0.3, 20000.0),
+    (1.0, 0.3, 20000.0),
 )
 TEACHES = (3.0, 0.6, 6000.0)
 LESSONS, RUNS, RUNS_FOR_RECORD = 2, 3, 3
@@ -86,7 +88,7 @@ class Bench:
         run = run_live(
             self.runner.spark,
             chain,
-            setting.line(way),
+            setting.line(way, self.numbers),
             self.under,
             trigger_s=0.0,
             look=lambda ran, place: found.append(seen(ran, place, reference, horizon_s)),

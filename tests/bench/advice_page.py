@@ -6,6 +6,7 @@ import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import inf, isinf
 from pathlib import Path
 from statistics import median
 
@@ -70,7 +71,8 @@ class At:
     def regret(self) -> float:
         """How much more the advised strategy costs than the best one, as a share of that."""
         best = self.cost[self.best]
-        return (self.cost.get(self.advised, best) - best) / best if best > 0 else 0.0
+        more = self.cost.get(self.advised, best) - best
+        return more / best if best > 0 else inf if more else 0.0
 
 
 def settings(runs: Sequence[Ran]) -> list[At]:
@@ -114,7 +116,7 @@ def costs(found: Sequence[At]) -> list[str]:
     for one in found:
         cells = "".join(f" {_cell(one, way)} |" for way in ways)
         out.append(
-            f"| {one.setting.name} |{cells} {one.advised} | {one.best} | {one.regret:.0%} | {one.verdict} | "
+            f"| {one.setting.name} |{cells} {one.advised} | {one.best} | {'∞' if isinf(one.regret) else f'{one.regret:.0%}'} | {one.verdict} | "
             f"{one.noise / 1e3:,.1f} |"
         )
     return out
@@ -125,9 +127,9 @@ def _cell(one: At, way: str) -> str:
     length = median(ran.length_s for ran in runs)
     said = median(ran.told.length_s for ran in runs if ran.told is not None)
     values = [cost / 1e3 for cost in one.costs(way)]
-    return (
-        f"{length:.2f} ({said:.2f}), {median(values):,.1f} ({min(values):,.1f}–{max(values):,.1f})"
-    )
+    waited = sum(ran.waited for ran in runs)
+    how = f", ticks waited {waited} of {len(runs)} times" if waited else ""
+    return f"{length:.2f} ({said:.2f}{how}), {median(values):,.1f} ({min(values):,.1f}–{max(values):,.1f})"
 
 
 def page(runs: Sequence[Ran], known: Mapping[str, Estimate]) -> str:

@@ -66,10 +66,10 @@ class Setting:
         live_s = WARM_S + self.horizon_s
         return Chain((self.rate,) * 4, keys, self.window_s, self.window_s + 0.5, live_s)
 
-    def line(self, way: str) -> LiveLine:
+    def line(self, way: str, numbers: Coefficients) -> LiveLine:
         if way == BEGUN:
             return LiveLine(way, GOOD)
-        return LiveLine(way, BAD, GOOD, way, WARM_S)
+        return LiveLine(way, BAD, GOOD, way, WARM_S, numbers=numbers)
 
 
 @dataclass(frozen=True)
@@ -182,6 +182,11 @@ class Ran:
         return float(self.action["actual"]["seconds"]) if self.action is not None else inf
 
     @property
+    def waited(self) -> bool:
+        """Did ticks wait for all of it?"""
+        return self.action is not None and bool(self.action["step"].get("at_once"))
+
+    @property
     def pause_s(self) -> float:
         return float(self.action["actual"]["pause_s"]) if self.action is not None else 0.0
 
@@ -195,6 +200,7 @@ class Ran:
         late = self.seen.late_row_s / max(1, self.seen.rows)
         text = f"{self.setting.name}: {self.way:<8} {late:5.2f} s late on average"
         if self.told is not None:
+            text += ", ticks waited" if self.waited else ""
             text += f", {self.length_s:5.2f} s for {self.told.length_s:5.2f} s, advised {self.told.recommended}"
         return text if self.seen.check.exact else f"{text}, {self.seen.check}"
 
@@ -211,4 +217,5 @@ class Ran:
                 "figures": self.told.predicted["figures"],
             }
             out["actual"], out["records"] = self.action["actual"], self.action["records"]
+            out["at_once"] = self.waited
         return out

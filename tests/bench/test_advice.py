@@ -29,7 +29,7 @@ def ran(
     if way != BEGUN:
         found.told = Told(told, best, {way: 1.0}, {way: told}, {"figures": {}})
         actual = {"seconds": took, "pause_s": 0.1}
-        found.action = {"actual": actual, "records": []}
+        found.action = {"actual": actual, "records": [], "step": {"at_once": way == "moving"}}
     return found
 
 
@@ -61,6 +61,8 @@ def test_partners_make_the_load() -> None:
         (100, 108, "parallel", 0, "reached"),
         (50, 100, "parallel", 0, "**missed**"),
         (50, 100, "parallel", 40, "within the noise"),
+        (-5, 100, "parallel", 40, "**missed**"),
+        (-5, 20, "parallel", 40, "within the noise"),
     ],
 )
 def test_the_advice_is_judged_by_what_it_costs(
@@ -83,7 +85,11 @@ def test_lengths_are_judged_by_runs_that_count(tmp_path: Path) -> None:
     found[0].action = None
     assert found[0].ratio == 0 and abs(found[0].ratio - 1) > NEAR, "not over in time"
     text = write(runs, KNOWN, tmp_path).read_text()
-    assert "advice.svg" in text and (tmp_path / "advice.json").stat().st_size > 100
+    assert (
+        "ticks waited 2 of 3 times" in text
+        and "advice.svg" in text
+        and (tmp_path / "advice.json").stat().st_size > 100
+    )
 
 
 @pytest.mark.timeout(600)
