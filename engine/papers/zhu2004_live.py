@@ -331,8 +331,9 @@ _PURGE = (
 )
 _JOBS = (
     "Here runs are sorted by hash: no pair is tried in vain, so computing a state anew costs what it has rows, not pairs, and ticks go on "
-    "meanwhile. What is left of T_MS at small windows is that each side job ends at a boundary between two ticks, whatever it does: some ticks "
-    "for a few levels of joins and two or three rounds."
+    "meanwhile, unless all of it is predicted to take no longer than a tick: then they wait for it. Where they go on, what is left of T_MS at "
+    "small windows is that each side job ends at a boundary between two ticks, whatever it does: some ticks for a few levels of joins and two "
+    "or three rounds."
 )
 FIGURES: Sequence[LiveFigure] = (
     LiveFigure(

@@ -303,10 +303,10 @@ def _fig16(run: Runner) -> Drawn:
 
 _GOES_ON = (
     "Here ticks go on with the old plan while states are computed, and results with them: what stands still is the last bit and the commit. "
-    "States hold what a window holds however far behind the query is, so computing them is not what an overload makes long. Long are the "
-    "ticks that still do the old plan's work, and each side job of moving state ends at a boundary between two of them: with two or three "
-    "rounds over some levels of joins it waits for so many. The parallel track waits for the window alone, counted in event time; its ticks do "
-    "both plans' work."
+    "Each side job ends at a boundary between two ticks, so under an overload it would wait for some of the long ticks that still do the old "
+    "plan's work. There ticks wait for all of it, as in the paper: so it is where it is predicted to take no longer than a tick, and costs "
+    "less. States hold what a window holds however far behind the query is, so computing them is not what an overload makes long. The "
+    "parallel track waits for the window alone, counted in event time; its ticks do both plans' work."
 )
 _HIGH = (
     "5000 rows a second, W 5 s, and so many partners of a row of B in A that the old plan needs one and a half times the time that there is, "
