@@ -1,7 +1,6 @@
 """Deleting state files that no version needs: what a commit let go of, and what attempts left behind.
 
-The system gives memory back page by page, a second for some 600 MB. So much as another plan lets go of is deleted
-beside what comes next, rather than while results wait; what a crash keeps from being deleted is an attempt's, too.
+The system gives memory back page by page. So much as another plan may let go of is deleted beside what comes next, rather than while results wait; what a crash keeps from being deleted is an attempt's, too.
 """
 
 from __future__ import annotations

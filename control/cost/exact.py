@@ -25,6 +25,7 @@ from control.cost.owed import delay, owed
 from control.cost.roll import Picture, Rolled, Slices, roll
 from control.errors import PlanError
 from control.migration.gain import Offer
+from control.migration.terms import results_per_s
 from control.orders import Priced, priced
 from control.plans import Cleanup, Migrate, Move, SetBudget, Spill, Step, nodes_of, pairs_of
 from control.snapshot import ClusterSnapshot, Longs, node_sums
@@ -164,8 +165,7 @@ def _offered(outlook: Outlook, found: Priced, offer: Offer) -> Direct:
     estimate, horizon = offer.estimate, outlook.horizon.seconds
     endless = not isfinite(estimate.length_s)
     cpu, length = (0.0, horizon) if endless else (estimate.cpu_s, estimate.length_s)
-    model = found.proposal.advice.change.model
-    results = min(outlook.rows_out_per_s, model.rate(model.everything))
+    results = results_per_s(outlook, found.proposal.advice.change.model)
     waits = results * (estimate.stall_s**2 + estimate.again_s**2) / 2
     worth = offer.gain_row_s + offer.cost_row_s
     return Direct(

@@ -16,7 +16,7 @@ from control.cost.options import cleanup_cpu_s
 from control.cost.outlook import Outlook
 from control.cost.price import load, tick_s, work_by_node
 from control.cost.roll import Picture, Rolled, roll
-from control.migration.model import TreeLoad
+from control.migration.model import Model, TreeLoad
 from control.migration.strategies import ESTIMATES, Change, Estimate, Pace, Strategy, ways
 from control.migration.words import mb
 from control.snapshot import NO_LIMIT, Doubles
@@ -44,6 +44,11 @@ class Parts:
         return self.cost_row_s + self.whole_row_s - self.saved_row_s
 
 
+def results_per_s(outlook: Outlook, model: Model) -> float:
+    """Nodes give rows in between too; it is the query's results that somebody waits for."""
+    return min(outlook.rows_out_per_s, model.rate(model.everything))
+
+
 class Pricing:
     """One change on one cluster."""
 
@@ -56,9 +61,7 @@ class Pricing:
         # Whatever nodes say, they do the joins of the tree that runs.
         joins_s = self._cpu(change.old, 1.0) * numbers.tick_s / max(len(self.alive), 1)
         self.work[self.alive] = np.maximum(self.work[self.alive], joins_s)
-        # Nodes give rows in between too; it is the query's results that somebody waits for.
-        every = outlook.rows_out_per_s
-        self.rho = min(every, change.model.rate(change.model.everything))
+        every, self.rho = outlook.rows_out_per_s, results_per_s(outlook, change.model)
         price = float(outlook.price[self.alive].mean()) if len(self.alive) else 0.0
         self.cpu_price = price * self.rho / every if every > 0 else 0.0
         groups = outlook.snapshot.groups
