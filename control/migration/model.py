@@ -5,8 +5,8 @@ Results of inputs S a second: (∏ rates) · rate volume of S · selectivity of 
 keys not depending on time; neither depends on the shape of the tree below, so any trees of the same inputs agree on
 what they have in common. An n-way operator keeps its inputs and makes nothing in between.
 
-The papers let go of a row as soon as none to come can meet it. The engine lets go of runs, whose rows were made at one
-time: so what is made of old rows and a new one stays as long as the new one (`stays`).
+The papers let go of a row as soon as none to come can meet it. The engine lets go of whole runs once a tick knows that
+they are over (`tick_s`): so what is made of old rows and a new one stays as long as the new one, and some time more.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from control.migration.trees import Mask, Tree, below, joins, members, single
 from control.migration.volumes import closed, even, longest, rate_volume, state_volume
 from control.snapshot import Doubles
 
+RUN_SHARE = 1 / 8  # of the time that rows are kept: runs are merged until they reach over so much
 
 @dataclass(frozen=True, slots=True)
 class Known:
@@ -53,7 +54,7 @@ class Model:
         float  # the longest window: how long a row may have to wait for a partner; infinite without
     )
     seen: Mapping[Mask, Known] = field(default_factory=dict)
-    stays: float = 0.0  # rows stay so many times as long as a window and `delay_s`; 0: row by row
+    tick_s: float = 0.0  # state goes by ticks so far apart, run by run; 0: row by row
     delay_s: float = 0.0
     widths: Mapping[Mask, float] = field(default_factory=dict)  # bytes of joined rows, where known
     _kept: dict[object, float] = field(default_factory=dict, repr=False, compare=False)
@@ -116,18 +117,24 @@ class Model:
 
     def state_rows(self, mask: Mask, others: Mask) -> float:
         """Rows of these inputs that are kept, to meet rows of the others."""
-        if not self.stays:
+        if not self.tick_s:
             return self.live_rows(mask, others)
-        return self.rate(mask) * (self._reach(mask, others) + self.delay_s) * self.stays
+        return self.rate(mask) * self._stay_s(self._reach(mask, others))
 
     def made_rows(self, mask: Mask, others: Mask) -> float:
         """Those that are computed of what is kept, where nobody has them: also such as are over, of rows that are still
         there."""
         live = self.live_rows(mask, others)
-        if not self.stays:
+        if not self.tick_s:
             return live
-        over_s = (self._reach(mask, others) + self.delay_s) * self.stays - self._reach(mask, others)
-        return live + self.rate(mask) * over_s
+        reach = self._reach(mask, others)
+        return live + self.rate(mask) * (self._stay_s(reach) - reach)
+
+    def _stay_s(self, reach_s: float) -> float:
+        """How long a row stays that waits so long for others. What is over is known by the tick before, and half of a run
+        is older than its newest row says: a run is of a tick at least, and merged up to a share of its time."""
+        over_s = reach_s + self.delay_s
+        return over_s + self.tick_s + max(self.tick_s, over_s * RUN_SHARE) / 2
 
     def _reach(self, mask: Mask, others: Mask) -> float:
         """How long a row of these inputs may have to wait for one of the others that is the last to come."""

@@ -28,7 +28,6 @@ TICKS_KEPT = 0.6  # of the ticks before, in how far apart ticks are: those of a 
 IDLE_S = 1.0  # who waits for a tick gets one after so long, whether input comes or not
 LIVE_S = 3.0  # event time is taken to go as fast as the clock for so long
 LEAP = 1e4  # times the clock: an input that goes faster has a gap in its times
-STAYS = 1.1  # runs reach over an eighth of a window at most, and go as a whole
 SATED = (
     0.8  # of what an operator keeps of an input: with so much there, it is the window that ends it
 )
@@ -275,7 +274,7 @@ class Statistics:
             self._reach(),
             longest(len(self.inputs), self._bounds),
             seen,
-            STAYS if ended else 0.0,
+            self.tick_s if ended else 0.0,
             delay_s / self.speed,
             dict(self.widths),
         )
