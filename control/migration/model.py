@@ -24,6 +24,7 @@ from control.snapshot import Doubles
 
 RUN_SHARE = 1 / 8  # of the time that rows are kept: runs are merged until they reach over so much
 
+
 @dataclass(frozen=True, slots=True)
 class Known:
     """A selectivity in logs, and how sure it is (standard deviation in logs)."""
@@ -56,6 +57,7 @@ class Model:
     seen: Mapping[Mask, Known] = field(default_factory=dict)
     tick_s: float = 0.0  # state goes by ticks so far apart, run by run; 0: row by row
     delay_s: float = 0.0
+    longer_s: Mapping[Mask, float] = field(default_factory=dict)  # some inputs' rows stay on
     widths: Mapping[Mask, float] = field(default_factory=dict)  # bytes of joined rows, where known
     _kept: dict[object, float] = field(default_factory=dict, repr=False, compare=False)
 
@@ -119,7 +121,7 @@ class Model:
         """Rows of these inputs that are kept, to meet rows of the others."""
         if not self.tick_s:
             return self.live_rows(mask, others)
-        return self.rate(mask) * self._stay_s(self._reach(mask, others))
+        return self.rate(mask) * self._stay_s(mask, self._reach(mask, others))
 
     def made_rows(self, mask: Mask, others: Mask) -> float:
         """Those that are computed of what is kept, where nobody has them: also such as are over, of rows that are still
@@ -128,13 +130,15 @@ class Model:
         if not self.tick_s:
             return live
         reach = self._reach(mask, others)
-        return live + self.rate(mask) * (self._stay_s(reach) - reach)
+        return live + self.rate(mask) * (self._stay_s(mask, reach) - reach)
 
-    def _stay_s(self, reach_s: float) -> float:
+    def _stay_s(self, mask: Mask, reach_s: float) -> float:
         """How long a row stays that waits so long for others. What is over is known by the tick before, and half of a run
         is older than its newest row says: a run is of a tick at least, and merged up to a share of its time."""
         over_s = reach_s + self.delay_s
-        return over_s + self.tick_s + max(self.tick_s, over_s * RUN_SHARE) / 2
+        longer = [self.longer_s.get(1 << number, 0.0) for number in members(mask)]
+        wait_s = self.tick_s + sum(longer) / len(longer)
+        return over_s + wait_s + max(self.tick_s, over_s * RUN_SHARE) / 2
 
     def _reach(self, mask: Mask, others: Mask) -> float:
         """How long a row of these inputs may have to wait for one of the others that is the last to come."""

@@ -160,7 +160,9 @@ def delta(change: Change, pace: Pace) -> Estimate:
     sorts = _Work(bool(missing), pace.sort_s * resorted, size, pace.sort_s * rate, fresh)
     first_s, first_cpu, first_stall = _beside(sorts, pace)
     wants = states(change.new.tree, model.classes)
-    then = replace(change, matched=matched(plan.bases, wants))
+    # What was sorted goes once the plan that keeps it runs: until then none of it does.
+    later = replace(model, longer_s={one.inputs: first_s for one in missing})
+    then = Change(later, change.old, load_of(later, change.new.tree), matched(plan.bases, wants))
     before, meanwhile = (one.cpu(pace.join_s, pace.insert_s) for one in (change.old, plan))
     second = moving(then, pace.under(before, meanwhile))
     extra = max(size, plan.state_bytes + second.extra_bytes - change.old.state_bytes, 0.0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import permutations
 from math import isclose, isfinite
 
@@ -72,3 +73,20 @@ def test_its_estimate_computes_what_the_new_tree_joins(model: Model, seed: int) 
     assert 0 < way.ticks_s <= way.length_s and isfinite(way.length_s) and not way.hindrance
     missing = {s for s in states(new, model.classes) if not single(s.inputs)}
     assert (way.rows - way.sorted_rows > 0) == bool(missing)
+
+
+def test_what_is_sorted_stays_until_its_plan_runs() -> None:
+    """The longer sorting takes, the more rows are computed of; not where rows go one by one."""
+    chain = Model.of([100.0] * 4, [[0, 1], [1, 2], [2, 3]], [0.01] * 3, 10.0)
+    old, new = (((0, 1), 2), 3), (((2, 3), 1), 0)
+
+    def computed(model: Model, job_ticks: float) -> float:
+        way = delta(Change.of(model, old, new), Pace(job_ticks=job_ticks))
+        return way.rows - way.sorted_rows
+
+    by_ticks = replace(chain, tick_s=0.5)
+    short, long = (computed(by_ticks, ticks) for ticks in (1.0, 9.0))
+    # One round of sorting b and c, four seconds longer: their rows, and of results of c and d, read and made, half.
+    more = 100 + 100 + 2 * chain.rate(0b1100) / 2 + chain.rate(0b1110) * 2 / 3
+    assert isclose(long - short, 4 * more, rel_tol=1e-3)
+    assert computed(chain, 9.0) == computed(chain, 1.0) < short

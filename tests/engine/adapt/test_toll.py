@@ -79,14 +79,15 @@ def learned(action: dict[str, Any]) -> None:
     assert {one["figure"] for one in compared(row)} >= {"seconds", "pause_s", "bytes"}
 
 
-def test_rows_to_compute_are_foretold(tmp_path: Path) -> None:
-    """Read and made: by the model before, counted afterwards. A tick is an eighth of the window here: it is seen to be
-    over a tick late, and goes by whole ticks."""
-    with fed() as feed:
+@pytest.mark.parametrize("window_s", [2.0, 8.0, 24.0])
+def test_rows_to_compute_are_foretold(window_s: float, tmp_path: Path) -> None:
+    """Read and made: by the model before, counted afterwards. What is over is known a tick later, and goes run by run:
+    that is much of a short window, and little of a long one."""
+    with fed(window_s=window_s) as feed:
         action = migrated(feed, "moving", tmp_path)
         predicted, actual = action["predicted"]["figures"], action["actual"]
         for name in ("recompute_rows", "sort_rows"):
-            assert actual[name] == pytest.approx(predicted[name], rel=0.1), name
+            assert predicted[name] == pytest.approx(actual[name], rel=0.15), name
 
 
 def test_a_toll_adds_up() -> None:
