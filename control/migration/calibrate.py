@@ -10,6 +10,8 @@ from __future__ import annotations
 from control.cost.coefficients import Coefficients
 from control.migration.strategies import Estimate
 
+ORDER_CPU_S = 0.012  # of what a node does for one state, whatever its rows: it is not theirs
+
 
 def figures(numbers: Coefficients, estimate: Estimate) -> dict[str, float]:
     """Of what side jobs make; the parallel track's CPU is within the ticks, which teach it themselves."""

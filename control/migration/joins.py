@@ -11,6 +11,7 @@ from functools import cached_property
 from typing import Any
 
 from control.cost.coefficients import Coefficients
+from control.migration.calibrate import ORDER_CPU_S
 from control.migration.model import Model
 from control.migration.statistics import QueryShape, Statistics
 from control.migration.strategies import Pace
@@ -68,6 +69,8 @@ class Joins:
             delay_s=self.model.delay_s,
             job_ticks=numbers.job_ticks,
             nodes=nodes,
+            least_s=self.statistics.least_s,
+            order_s=ORDER_CPU_S,
         )
 
     def pack(self) -> dict[str, Any]:

@@ -54,6 +54,8 @@ class Pace:
     job_ticks: float = 0.0  # that a side job takes, whatever it does: it ends between two of them
     nodes: int = 1  # one after the other, as side jobs have one slot, unless there is little to do
     waits: bool | None = None  # ticks for all of moving state; None: where that costs less
+    least_s: float = 0.0  # from one tick to the next with little to do; 0: not known
+    order_s: float = 0.0  # CPU of what a node has to do for a state, whatever its rows
 
     @property
     def job_s(self) -> float:
@@ -66,14 +68,22 @@ class Pace:
         idle, left = (1 - min(max(cpu, 0.0) / self.cores, BUSY_MAX) for cpu in (cpu_s, other_s))
         return replace(self, tick_s=self.tick_s * idle / left)
 
+    def told(self, cpu_s: float, other_s: float) -> Pace:
+        """The same by how long ticks were: what they take with little to do does not change, and the rest is the plan's,
+        whatever share of it T_j and T_s know of."""
+        if not 0 < self.least_s < self.tick_s or cpu_s <= 0:
+            return self.under(cpu_s, other_s)
+        busy = (1 - self.least_s / self.tick_s) * max(other_s, 0.0) / cpu_s
+        return replace(self, tick_s=self.least_s / (1 - min(busy, BUSY_MAX)))
+
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
     """What one strategy takes. `rows`: read or made anew; `cpu_s` beside the ticks (moving, delta) or within them
     (parallel); `extra_bytes`: most memory on top of what there is; `hindrance`: why it cannot be, or empty.
     `again_s`: a second stall. For `ticks_s` of the length ticks take `ticks_cpu_s` more than the old plan's, or less.
-    `job_s`: of each side job, besides its work; `swap_s`: of each swap, besides its work. `at_once`: nothing is done
-    beside the ticks, they wait for all of it."""
+    `job_s`: of each side job, besides its work, of which there are `jobs`; `swap_s`: of each swap, besides its work.
+    `at_once`: nothing is done beside the ticks, they wait for all of it."""
 
     strategy: Strategy
     length_s: float
@@ -90,6 +100,7 @@ class Estimate:
     job_s: float = 0.0
     swap_s: float = 0.0
     at_once: bool = False
+    jobs: int = 0
 
     @property
     def pause_s(self) -> float:
@@ -115,24 +126,29 @@ class Change:
 @dataclass(frozen=True, slots=True)
 class _Work:
     """Side jobs of one pass: how many, and what they take and read, of what there is and of what comes in a second.
-    `bytes`: of states that there are."""
+    `bytes`: of states that there are. `fixed_s`: CPU that each pass takes besides."""
 
     jobs: int
     cpu_s: float
     bytes: float
     cpu_per_s: float
     bytes_per_s: float
+    fixed_s: float
 
 
 def moving(change: Change, pace: Pace) -> Estimate:
     """Recompute beside the ticks, catch up, swap."""
     cpu_s, rows, sorted_rows = _recompute(change, pace)
     read = _read_bytes(change)
-    work = _Work(_jobs(change), cpu_s, read[0], _arriving(change, pace), read[1])
-    length, cpu, stall = _beside(work, pace)
+    orders = len(list(_unmatched(change))) + len(change.matched.sorted_anew)
+    fixed_s = pace.order_s * pace.nodes * orders
+    work = _Work(_jobs(change), cpu_s, read[0], _arriving(change, pace), read[1], fixed_s)
+    length, cpu, stall, jobs = _beside(work, pace)
     about = length, stall, rows, cpu, anew_bytes(change)
     swap_s = pace.swap_s * max(1, work.jobs)
-    return Estimate("moving", *about, sorted_rows=sorted_rows, job_s=pace.job_s, swap_s=swap_s)
+    return Estimate(
+        "moving", *about, sorted_rows=sorted_rows, job_s=pace.job_s, swap_s=swap_s, jobs=jobs
+    )
 
 
 def ways(change: Change, pace: Pace) -> list[Estimate]:
@@ -157,14 +173,17 @@ def delta(change: Change, pace: Pace) -> Estimate:
     resorted = sum(model.state_rows(*pair) for pair in pairs)
     rate = sum(model.rate(mask) for mask, _ in pairs)
     fresh = sum(model.rate(mask) * model.width(mask) for mask, _ in pairs)
-    sorts = _Work(bool(missing), pace.sort_s * resorted, size, pace.sort_s * rate, fresh)
-    first_s, first_cpu, first_stall = _beside(sorts, pace)
+    fixed_s = pace.order_s * pace.nodes * len(missing)
+    sorts = _Work(bool(missing), pace.sort_s * resorted, size, pace.sort_s * rate, fresh, fixed_s)
+    first_s, first_cpu, first_stall, first_jobs = _beside(sorts, pace)
     wants = states(change.new.tree, model.classes)
     # What was sorted goes once the plan that keeps it runs: until then none of it does.
     later = replace(model, longer_s={one.inputs: first_s for one in missing})
     then = Change(later, change.old, load_of(later, change.new.tree), matched(plan.bases, wants))
     before, meanwhile = (one.cpu(pace.join_s, pace.insert_s) for one in (change.old, plan))
-    second = moving(then, pace.under(before, meanwhile))
+    second = moving(then, pace.told(before, meanwhile))
+    jobs = first_jobs + second.jobs
+    jobs_s = first_jobs * pace.job_s + second.jobs * second.job_s
     extra = max(size, plan.state_bytes + second.extra_bytes - change.old.state_bytes, 0.0)
     return Estimate(
         "delta",
@@ -177,26 +196,28 @@ def delta(change: Change, pace: Pace) -> Estimate:
         again_s=min(first_stall, second.stall_s),
         ticks_s=second.length_s,
         ticks_cpu_s=(meanwhile - before) * second.length_s,
-        job_s=second.job_s if _jobs(then) else pace.job_s,
+        job_s=jobs_s / jobs if jobs else pace.job_s,
         swap_s=(pace.swap_s + second.swap_s) / 2,
+        jobs=jobs,
     )
 
 
-def _beside(work: _Work, pace: Pace) -> tuple[float, float, float]:
-    """Length, CPU and stall of what side jobs make, pass after pass, until little is left, or not half as much as
-    after the pass before; that is made between two ticks."""
+def _beside(work: _Work, pace: Pace) -> tuple[float, float, float, int]:
+    """Length, CPU, stall and number of what side jobs make, pass after pass, until little is left, or not half as much
+    as after the pass before; that is made between two ticks."""
     length = cpu = before = 0.0
-    cpu_s, size = work.cpu_s, work.bytes
+    made = 0
+    cpu_s, size = work.cpu_s + work.fixed_s, work.bytes
     for number in range(pace.passes):
         jobs = work.jobs * (pace.nodes if size > SMALL_BYTES else 1)
         spent = jobs * pace.job_s + cpu_s / pace.side_cores
-        length, cpu = length + spent, cpu + cpu_s
-        cpu_s, size = work.cpu_per_s * spent, work.bytes_per_s * spent
+        length, cpu, made = length + spent, cpu + cpu_s, made + jobs
+        cpu_s, size = work.cpu_per_s * spent + work.fixed_s, work.bytes_per_s * spent
         if size <= LAST_BYTES or (number and 2 * size > before):
             break
         before = size
     stall = pace.swap_s * max(1, work.jobs) + cpu_s / pace.cores
-    return length + stall, cpu + cpu_s, stall
+    return length + stall, cpu + cpu_s, stall, made
 
 
 def parallel(change: Change, pace: Pace) -> Estimate:

@@ -9,8 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from control.migration.calibrate import ORDER_CPU_S
 from engine.adapt.derive import Derive, Derived, Resort
 
+ROWS_LEAST = 0.1  # of an order's CPU is its rows', however few they are
 Costs = Mapping[
     int, Sequence[tuple[float, float]]
 ]  # by node, of each order: CPU and time of its task
@@ -32,7 +34,8 @@ class Toll:
     swaps: int = 0
 
     def made(self, order: Resort | Derive, made: Derived, cpu_s: float) -> None:
-        """One order: rows that it read for the first time, and those that it made."""
+        """One order: rows that it read for the first time, and those that it made; and what they took."""
+        cpu_s = max(cpu_s - ORDER_CPU_S, cpu_s * ROWS_LEAST)
         if isinstance(order, Resort):
             self.sort_rows += sum(run.rows for run in order.runs)
             self.sort_cpu_s += cpu_s
