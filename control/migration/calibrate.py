@@ -10,7 +10,7 @@ from __future__ import annotations
 from control.cost.coefficients import Coefficients
 from control.migration.strategies import Estimate
 
-ORDER_CPU_S = 0.012  # of what a node does for one state, whatever its rows: it is not theirs
+ORDER_CPU_S = 0.008  # of what a node does for one state, whatever its rows: it is not theirs
 
 
 def figures(numbers: Coefficients, estimate: Estimate) -> dict[str, float]:

@@ -59,8 +59,9 @@ class Pace:
 
     @property
     def job_s(self) -> float:
-        """Of a side job, besides its work."""
-        return self.job_ticks * self.tick_s
+        """Of a side job, besides its work. It ends between two ticks; until then it is a Spark job of its own, which takes
+        as long as a tick with little to do, whatever ticks have."""
+        return self.job_ticks * (self.tick_s + (self.least_s or self.tick_s)) / 2
 
     def under(self, cpu_s: float, other_s: float) -> Pace:
         """The same where ticks have `other_s` CPU a second to do instead of `cpu_s`. They come one after the other, and each
