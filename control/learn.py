@@ -25,6 +25,8 @@ GROWS_WITH: Mapping[str, str] = {
     "recompute_cpu_s": "recompute_rows",
     "sort_cpu_s": "sort_rows",
 }
+# With so many it is as sure as not that it was rows that a measurement is of: with fewer it is mostly what else a job does.
+SURE_ROWS: Mapping[str, float] = {"recompute_cpu_s": 5e5, "sort_cpu_s": 5e5}
 BASE = Coefficients()
 
 
@@ -64,7 +66,7 @@ def lesson(
         would = float(predicted[figure]) * _scale(figure, predicted, row.actual)
         if _positive(made_with.get(name)):
             would *= known / float(made_with[name])
-        after = learned(after, figure, float(actual), would)
+        after = learned(after, figure, float(actual), would, _weight(figure, row.actual))
         value = after[name].value
         lines.append(Learned(now_s, row.id, figure, would, float(actual), name, known, value))
     return lines, after
@@ -116,6 +118,12 @@ def _scale(figure: str, predicted: Json, actual: Json) -> float:
     if by is None or not _positive(predicted.get(by)) or not _positive(actual.get(by)):
         return 1.0
     return float(actual[by]) / float(predicted[by])
+
+
+def _weight(figure: str, actual: Json) -> float:
+    """How much there is to be learned of a measurement."""
+    sure, rows = SURE_ROWS.get(figure), actual.get(GROWS_WITH.get(figure, ""))
+    return rows / (rows + sure) if sure is not None and _positive(rows) else 1.0
 
 
 def _positive(value: Any) -> TypeGuard[float]:

@@ -25,7 +25,7 @@ class Coefficients:
     recompute_s_per_row: float = 1.7e-7  # κj, a row read or made when state is computed anew
     sort_s_per_row: float = 1.7e-7  # a row put under another key
     side_cores: float = 0.6  # what a side job's tasks get beside the ticks
-    job_ticks: float = 1.0  # that each of these jobs takes, whatever it does: it ends between two
+    job_ticks: float = 1.1  # that each of these jobs takes, whatever it does: it ends between two
     swap_s: float = 0.1  # each job that a tick waits for, with the new plan's commit
 
 

@@ -38,13 +38,14 @@ class Estimate:
         """Standard deviation in logs, for draws."""
         return float(self.variance**0.5)
 
-    def learn(self, actual: float, predicted: float) -> Estimate:
-        """After one action. What cannot be compared (nothing predicted, nothing taken) teaches nothing."""
+    def learn(self, actual: float, predicted: float, weight: float = 1.0) -> Estimate:
+        """After one action. What cannot be compared (nothing predicted, nothing taken) teaches nothing; `weight`: how
+        much there is to be learned of it."""
         if actual <= 0 or predicted <= 0:
             return self
         error = max(-CLIP, min(CLIP, log(actual / predicted)))
         before = self.variance + self.drift
-        gain = before / (before + self.noise)
+        gain = before / (before + self.noise / weight)
         return replace(
             self,
             log_value=self.log_value + gain * error,
@@ -71,11 +72,15 @@ CORRECTS: dict[str, str] = {
 
 
 def learned(
-    estimates: dict[str, Estimate], figure: str, actual: float, predicted: float
+    estimates: dict[str, Estimate],
+    figure: str,
+    actual: float,
+    predicted: float,
+    weight: float = 1.0,
 ) -> dict[str, Estimate]:
     """All estimates after one figure was measured."""
     name = CORRECTS[figure]
-    return {**estimates, name: estimates[name].learn(actual, predicted)}
+    return {**estimates, name: estimates[name].learn(actual, predicted, weight)}
 
 
 def estimates_of(numbers: Coefficients) -> dict[str, Estimate]:

@@ -10,7 +10,8 @@ from __future__ import annotations
 from control.cost.coefficients import Coefficients
 from control.migration.strategies import Estimate
 
-ORDER_CPU_S = 0.008  # of what a node does for one state, whatever its rows: it is not theirs
+# Of what a node does for one state, whatever its rows, while ticks wait and beside them: it is not the rows'.
+ORDER_CPU_S, BESIDE_CPU_S = 0.008, 0.018
 
 
 def figures(numbers: Coefficients, estimate: Estimate) -> dict[str, float]:

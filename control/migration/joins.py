@@ -6,18 +6,20 @@ A value, as small as its JSON; the model is worked out where somebody asks for i
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 from control.cost.coefficients import Coefficients
-from control.migration.calibrate import ORDER_CPU_S
-from control.migration.model import Model
+from control.cost.price import BUSY_MAX
+from control.migration.calibrate import BESIDE_CPU_S, ORDER_CPU_S
+from control.migration.model import Model, load_of
 from control.migration.statistics import QueryShape, Statistics
 from control.migration.strategies import Pace
 from control.migration.trees import Tree, show
 
 CORES = 2.0  # that ticks get, where nobody says
+UNTOLD = 2.0  # times what T_j and T_s say: so much a tick takes for its rows, with what passes between tasks
 
 
 @dataclass(frozen=True)
@@ -57,7 +59,7 @@ class Joins:
     def pace(self, numbers: Coefficients, nodes: int) -> Pace:
         """What migrations took, with T_j and T_s as ticks told."""
         prices = self.statistics.prices
-        return Pace(
+        pace = Pace(
             prices.join_s,
             prices.insert_s,
             numbers.recompute_s_per_row,
@@ -69,8 +71,12 @@ class Joins:
             delay_s=self.model.delay_s,
             job_ticks=numbers.job_ticks,
             nodes=nodes,
-            least_s=self.statistics.least_s,
             order_s=ORDER_CPU_S,
+            beside_s=BESIDE_CPU_S,
+        )
+        running = load_of(self.model, self.running).cpu(pace.join_s, pace.insert_s)
+        return replace(
+            pace, least_s=pace.tick_s * (1 - min(UNTOLD * running / pace.cores, BUSY_MAX))
         )
 
     def pack(self) -> dict[str, Any]:

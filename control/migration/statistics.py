@@ -26,7 +26,6 @@ REMEMBERED = 60.0  # half-lives are so many times as long for what only another 
 FORGOTTEN = 1e-6  # evidence of fewer rows than this is dropped
 TICKS_KEPT = 0.6  # of the ticks before, in how far apart ticks are: those of a busy query grow fast
 IDLE_S = 1.0  # who waits for a tick gets one after so long, whether input comes or not
-SHORTEST = 5  # ticks are kept in mind; the middle one is what a tick takes with little to do
 LIVE_S = 3.0  # event time is taken to go as fast as the clock for so long
 LEAP = 1e4  # times the clock: an input that goes faster has a gap in its times
 SATED = (
@@ -118,7 +117,6 @@ class Statistics:
     lived_s: float = 0.0  # of which ticks have told
     ticks: float = 0.0  # decayed tick by tick
     ticking_s: float = 0.0  # from one to the next, decayed so too
-    shortest_s: list[float] = field(default_factory=list)  # of those with rows
 
     def __post_init__(self) -> None:
         self.inputs = self.inputs or [_Input() for _ in self.shape.names]
@@ -136,8 +134,6 @@ class Statistics:
         if not first:
             self.ticks = TICKS_KEPT * self.ticks + 1
             self.ticking_s = TICKS_KEPT * self.ticking_s + min(elapsed, IDLE_S + told.wall_s)
-            if any(side.rows_in for one in told.operators for side in one.sides):
-                self.shortest_s = sorted([*self.shortest_s, elapsed])[:SHORTEST]
         self._event_time(told.newest_s, elapsed)
         for operator in told.operators:
             for side in operator.sides:
@@ -225,11 +221,6 @@ class Statistics:
         return self.ticking_s / self.ticks if self.ticks > 0 else 0.0
 
     @property
-    def least_s(self) -> float:
-        """From one tick to the next with little to do; 0 where that is not known yet."""
-        return median_high(self.shortest_s) if len(self.shortest_s) == SHORTEST else 0.0
-
-    @property
     def speed(self) -> float:
         """Seconds of event time in one of the clock: 1 where input comes as it arises, more where it is caught up on."""
         went = [given.went_s for given in self.inputs if given.newest_s is not None]
@@ -294,7 +285,6 @@ class Statistics:
             "time_s": self.time_s,
             "weight_s": self.weight_s,
             "ticks": [self.ticks, self.ticking_s],
-            "shortest_s": self.shortest_s,
             "lived_s": self.lived_s,
             "inputs": [asdict(given) for given in self.inputs],
             "evidence": [[m, e.combinations, e.rows] for m, e in sorted(self.evidence.items())],
@@ -314,7 +304,6 @@ class Statistics:
             dict(raw.get("widths", ())),
             raw.get("lived_s", raw["weight_s"]),
             *raw.get("ticks", (0.0, 0.0)),
-            list(raw.get("shortest_s", ())),
         )
 
 

@@ -55,13 +55,13 @@ class Pace:
     nodes: int = 1  # one after the other, as side jobs have one slot, unless there is little to do
     waits: bool | None = None  # ticks for all of moving state; None: where that costs less
     least_s: float = 0.0  # from one tick to the next with little to do; 0: not known
-    order_s: float = 0.0  # CPU of what a node has to do for a state, whatever its rows
+    order_s: float = 0.0  # CPU of what a node has to do for a state, whatever its rows,
+    beside_s: float = 0.0  # and beside the ticks
 
     @property
     def job_s(self) -> float:
-        """Of a side job, besides its work. It ends between two ticks; until then it is a Spark job of its own, which takes
-        as long as a tick with little to do, whatever ticks have."""
-        return self.job_ticks * (self.tick_s + (self.least_s or self.tick_s)) / 2
+        """Of a side job, besides its work."""
+        return self.job_ticks * self.tick_s
 
     def under(self, cpu_s: float, other_s: float) -> Pace:
         """The same where ticks have `other_s` CPU a second to do instead of `cpu_s`. They come one after the other, and each
@@ -127,14 +127,14 @@ class Change:
 @dataclass(frozen=True, slots=True)
 class _Work:
     """Side jobs of one pass: how many, and what they take and read, of what there is and of what comes in a second.
-    `bytes`: of states that there are. `fixed_s`: CPU that each pass takes besides."""
+    `bytes`: of states that there are. `orders`: each node works on so many in a pass."""
 
     jobs: int
     cpu_s: float
     bytes: float
     cpu_per_s: float
     bytes_per_s: float
-    fixed_s: float
+    orders: int
 
 
 def moving(change: Change, pace: Pace) -> Estimate:
@@ -142,8 +142,7 @@ def moving(change: Change, pace: Pace) -> Estimate:
     cpu_s, rows, sorted_rows = _recompute(change, pace)
     read = _read_bytes(change)
     orders = len(list(_unmatched(change))) + len(change.matched.sorted_anew)
-    fixed_s = pace.order_s * pace.nodes * orders
-    work = _Work(_jobs(change), cpu_s, read[0], _arriving(change, pace), read[1], fixed_s)
+    work = _Work(_jobs(change), cpu_s, read[0], _arriving(change, pace), read[1], orders)
     length, cpu, stall, jobs = _beside(work, pace)
     about = length, stall, rows, cpu, anew_bytes(change)
     swap_s = pace.swap_s * max(1, work.jobs)
@@ -174,8 +173,8 @@ def delta(change: Change, pace: Pace) -> Estimate:
     resorted = sum(model.state_rows(*pair) for pair in pairs)
     rate = sum(model.rate(mask) for mask, _ in pairs)
     fresh = sum(model.rate(mask) * model.width(mask) for mask, _ in pairs)
-    fixed_s = pace.order_s * pace.nodes * len(missing)
-    sorts = _Work(bool(missing), pace.sort_s * resorted, size, pace.sort_s * rate, fresh, fixed_s)
+    about = size, pace.sort_s * rate, fresh, len(missing)
+    sorts = _Work(bool(missing), pace.sort_s * resorted, *about)
     first_s, first_cpu, first_stall, first_jobs = _beside(sorts, pace)
     wants = states(change.new.tree, model.classes)
     # What was sorted goes once the plan that keeps it runs: until then none of it does.
@@ -207,16 +206,18 @@ def _beside(work: _Work, pace: Pace) -> tuple[float, float, float, int]:
     """Length, CPU, stall and number of what side jobs make, pass after pass, until little is left, or not half as much
     as after the pass before; that is made between two ticks."""
     length = cpu = before = 0.0
-    made = 0
-    cpu_s, size = work.cpu_s + work.fixed_s, work.bytes
+    made, orders = 0, work.orders * pace.nodes
+    cpu_s, size = work.cpu_s, work.bytes
     for number in range(pace.passes):
         jobs = work.jobs * (pace.nodes if size > SMALL_BYTES else 1)
+        cpu_s += pace.beside_s * orders
         spent = jobs * pace.job_s + cpu_s / pace.side_cores
         length, cpu, made = length + spent, cpu + cpu_s, made + jobs
-        cpu_s, size = work.cpu_per_s * spent + work.fixed_s, work.bytes_per_s * spent
+        cpu_s, size = work.cpu_per_s * spent, work.bytes_per_s * spent
         if size <= LAST_BYTES or (number and 2 * size > before):
             break
         before = size
+    cpu_s += pace.order_s * orders
     stall = pace.swap_s * max(1, work.jobs) + cpu_s / pace.cores
     return length + stall, cpu + cpu_s, stall, made
 

@@ -242,7 +242,7 @@ class Making:
             every = zip(orders[node], found[node], log.costs[node], strict=True)
             for (side, order), raw, (cpu_s, _) in every:
                 made = Derived.unpack(raw)
-                log.toll.made(order, made, cpu_s)
+                log.toll.made(order, made, cpu_s, at_once=at_once)
                 self._take(side, made)
         self._check_room()
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from control.migration.calibrate import ORDER_CPU_S
+from control.migration.calibrate import BESIDE_CPU_S, ORDER_CPU_S
 from engine.adapt.derive import Derive, Derived, Resort
 
 ROWS_LEAST = 0.1  # of an order's CPU is its rows', however few they are
@@ -33,9 +33,10 @@ class Toll:
     waited_s: float = 0.0  # the same of jobs that a tick waits for
     swaps: int = 0
 
-    def made(self, order: Resort | Derive, made: Derived, cpu_s: float) -> None:
+    def made(self, order: Resort | Derive, made: Derived, cpu_s: float, *, at_once: bool) -> None:
         """One order: rows that it read for the first time, and those that it made; and what they took."""
-        cpu_s = max(cpu_s - ORDER_CPU_S, cpu_s * ROWS_LEAST)
+        fixed_s = ORDER_CPU_S if at_once else BESIDE_CPU_S
+        cpu_s = max(cpu_s - fixed_s, cpu_s * ROWS_LEAST)
         if isinstance(order, Resort):
             self.sort_rows += sum(run.rows for run in order.runs)
             self.sort_cpu_s += cpu_s
