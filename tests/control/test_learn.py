@@ -12,7 +12,17 @@ from hypothesis import strategies as st
 
 from control.cost.coefficients import Coefficients
 from control.cost.recalibrate import CORRECTS
-from control.learn import BASE, compared, estimates, estimates_from, learn, lesson, numbers
+from control.learn import (
+    BASE,
+    GROWS_WITH,
+    SURE_ROWS,
+    compared,
+    estimates,
+    estimates_from,
+    learn,
+    lesson,
+    numbers,
+)
 from control.ledger import ActionRow
 from control.plans import Plan, Reason, Topic
 from control.predict import preview
@@ -63,6 +73,18 @@ def test_twice_the_bytes_are_no_lesson_about_a_byte(times: float) -> None:
     assert len(lines) == 2
     for line in lines:
         assert after[line.coefficient].value == pytest.approx(line.before)
+
+
+@given(st.sampled_from(sorted(SURE_ROWS)), st.floats(1.1, 3.0))
+def test_few_rows_teach_little_of_what_a_row_takes(figure: str, times: float) -> None:
+    """Most of a small job is what it takes besides its rows."""
+
+    def after(rows: float) -> float:
+        told = {figure: 1.0, GROWS_WITH[figure]: rows}
+        lines, _ = lesson(row("a", told, {**told, figure: times}), estimates_from({}), 5.0)
+        return lines[0].after / lines[0].before
+
+    assert 1.0 < after(2e4) < times**0.2 < times**0.7 < after(5e6) < times
 
 
 @given(st.floats(0.3, 3.0), st.integers(1, 12))

@@ -10,10 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from control.cost.coefficients import Coefficients
+from control.cost.price import BUSY_MAX
 from control.cost.recalibrate import estimates_of, numbers_of
 from control.learn import lesson
 from control.ledger import ActionRow, Json
 from control.migration.calibrate import figures
+from control.migration.joins import UNTOLD
 from control.migration.strategies import Change, Estimate, moving, parallel
 from tests.control.migration.made import joins_of
 from tests.control.migration.test_gain import NEW, OLD, skewed
@@ -47,6 +49,16 @@ def row(numbers: Coefficients, estimate: Estimate, actual: Json) -> ActionRow:
     return ActionRow(
         "a", "q", {}, "me", "done", 1.0, 2.0, 0, None, "", "", predicted, actual, {}
     )  # fmt: skip
+
+
+def test_a_tick_is_idle_but_for_what_its_rows_take() -> None:
+    """Twice what T_j and T_s say, of the cores that ticks get; however much there is to do, something is left."""
+    for rate, busy in ((100.0, None), (1e5, BUSY_MAX)):
+        change = Change.of(skewed(rate=rate), OLD, NEW)
+        pace = joins_of(change.model, OLD).pace(replace(GUESS, cores=2.0), nodes=2)
+        load = UNTOLD * change.old.cpu(pace.join_s, pace.insert_s) / 2
+        wanted = pace.tick_s * (1 - (load if busy is None else busy))
+        assert pace.least_s == pytest.approx(wanted, rel=0.05) and 0 < pace.least_s < pace.tick_s
 
 
 @given(

@@ -145,6 +145,17 @@ def test_ticks_are_longer_the_less_idle_they_are() -> None:
     )
 
 
+def test_ticks_under_another_plan_are_told_by_how_long_they_were() -> None:
+    """A tick of a second, of which a quarter is there with little to do: the rest is the plan's."""
+    pace = Pace(tick_s=1.0, least_s=0.25)
+    assert pace.told(0.1, 0.1).tick_s == pytest.approx(1.0)
+    assert pace.told(0.1, 0.05).tick_s == pytest.approx(0.25 / (1 - 0.75 / 2))
+    assert pace.told(0.1, 0.0).tick_s == pytest.approx(0.25)
+    assert pace.told(0.1, 9.0).tick_s == pytest.approx(0.25 / 0.05)
+    unknown = replace(pace, least_s=0.0)
+    assert unknown.told(1.0, 0.5) == unknown.under(1.0, 0.5)
+
+
 def test_without_windows_the_parallel_track_does_not_end() -> None:
     model = Model.of([10.0] * 3, CHAIN[:2], [0.01] * 2, ages_s=[600.0] * 3)
     change = Change.of(model, ((0, 1), 2), (0, (1, 2)))

@@ -11,9 +11,12 @@ import pytest
 from control.actions import State
 from control.learn import BASE, compared, estimates_from, lesson
 from control.ledger import ActionRow
+from control.migration.calibrate import BESIDE_CPU_S, ORDER_CPU_S
 from control.migration.strategies import ESTIMATES
 from control.requests import Request
+from engine.adapt.derive import Derived, Onto, Resort
 from engine.adapt.toll import Toll
+from engine.state.files import Tiers
 from tests.engine.adapt.test_joins import NEW, WINDOW_S, Feed, fed
 from tests.engine.local import LocalSide
 
@@ -104,6 +107,15 @@ def test_a_toll_adds_up() -> None:
         "side_cores": pytest.approx(0.7 / 2.0),
         "swap_s": 0.5,
     }
+
+
+def test_what_an_order_takes_whatever_its_rows_is_not_theirs() -> None:
+    toll, onto = Toll(), Onto((), 1, (), (0,), Tiers("", "", 1), 0)
+    order = Resort((), onto.tiers, onto)
+    toll.made(order, Derived({}, 0), ORDER_CPU_S + 0.05, at_once=True)
+    assert toll.sort_cpu_s == pytest.approx(0.05)
+    toll.made(order, Derived({}, 0), BESIDE_CPU_S, at_once=False)
+    assert toll.sort_cpu_s == pytest.approx(0.05 + BESIDE_CPU_S / 10)
 
 
 def test_without_a_report_nothing_is_predicted() -> None:
