@@ -57,8 +57,8 @@ class Model:
     seen: Mapping[Mask, Known] = field(default_factory=dict)
     tick_s: float = 0.0  # state goes by ticks so far apart, run by run; 0: row by row
     delay_s: float = 0.0
-    longer_s: Mapping[Mask, float] = field(default_factory=dict)  # some inputs' rows stay on
     widths: Mapping[Mask, float] = field(default_factory=dict)  # bytes of joined rows, where known
+    longer_s: Mapping[Mask, float] = field(default_factory=dict)  # some inputs' rows stay on
     _kept: dict[object, float] = field(default_factory=dict, repr=False, compare=False)
 
     @staticmethod

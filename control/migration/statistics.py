@@ -274,9 +274,9 @@ class Statistics:
             self._reach(),
             longest(len(self.inputs), self._bounds),
             seen,
-            self.tick_s if ended else 0.0,
-            delay_s / self.speed,
-            dict(self.widths),
+            tick_s=self.tick_s if ended else 0.0,
+            delay_s=delay_s / self.speed,
+            widths=dict(self.widths),
         )
 
     def pack(self) -> dict[str, Any]:
