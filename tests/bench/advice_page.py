@@ -12,7 +12,7 @@ from statistics import median
 
 from control.cost.recalibrate import Estimate
 from engine.papers.plot import svg
-from tests.bench.advice_runs import BAD, BEGUN, GOOD, Ran, Setting
+from tests.bench.advice_runs import BAD, BEGUN, GOOD, LARGE, OTHERS, Ran, Setting
 from tests.bench.report import machine
 
 NEAR, NEAR_LEAST, REGRET_MOST = 0.25, 0.8, 0.10
@@ -145,6 +145,7 @@ def page(runs: Sequence[Ran], known: Mapping[str, Estimate]) -> str:
             f"Written by `python -m tests.bench.advice`; {about['cores']} cores, {about['memory_gib']} GiB, commit "
             f"{about['commit']}. Four streams in a chain by the clock, ticks one after the other; "
             f"`{BAD}` to `{GOOD}`. Load: the share of the time that the old plan's rows in between take. "
+            f"Large: a row has {LARGE[1]:g} partners on the last hop instead of {OTHERS[1]:g}. "
             f"{max(ran.number for ran in runs) + 1} rounds after {-min(ran.number for ran in runs)} lessons of each strategy.",
             "",
             "## How long a migration takes",

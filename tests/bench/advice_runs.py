@@ -28,7 +28,11 @@ from tests.bench.data import connect
 from tests.bench.exact import Difference, difference
 
 BAD, GOOD = "(((a b) c) d)", "(((c d) b) a)"
-OTHERS = (0.25, 0.05)  # partners on the other hops
+OTHERS = (0.25, 0.05)  # partners on the other hops: the good order has little state
+LARGE = (
+    0.004,
+    15.0,
+)  # the same, but `c d` is large: what has to be computed takes longer than a tick
 WARM_S = (
     12.0  # by the clock, until statistics know the query, and ticks are as long as they will be
 )
@@ -47,14 +51,21 @@ class Setting:
     partners: tuple[float, float, float]
 
     @staticmethod
-    def of(window_s: float, load: float, rate: float, row_s: float) -> Setting:
+    def of(
+        window_s: float,
+        load: float,
+        rate: float,
+        row_s: float,
+        others: tuple[float, float] = OTHERS,
+    ) -> Setting:
         """`row_s`: that a row in between takes on this machine."""
-        partners = partners_for(load, row_s, rate, OTHERS), *OTHERS
+        partners = partners_for(load, row_s, rate, others), *others
         return Setting(window_s, load, rate, partners)
 
     @property
     def name(self) -> str:
-        return f"W {self.window_s:g} s, load {self.load:g}, {self.rate:g} rows/s"
+        large = ", c d large" if self.partners[1:] == LARGE else ""
+        return f"W {self.window_s:g} s, load {self.load:g}, {self.rate:g} rows/s{large}"
 
     @property
     def horizon_s(self) -> float:

@@ -52,6 +52,7 @@ def test_partners_make_the_load() -> None:
     assert keys[0] == round(SETTING.rate * 4 / SETTING.partners[0])
     every, teaches = advice.whole(5e-7)
     assert len(every) == len(advice.SWEEP) and teaches not in every
+    assert len({setting.name for setting in every}) == len(every)
 
 
 @pytest.mark.parametrize(
