@@ -29,10 +29,7 @@ from tests.bench.exact import Difference, difference
 
 BAD, GOOD = "(((a b) c) d)", "(((c d) b) a)"
 OTHERS = (0.25, 0.05)  # partners on the other hops: the good order has little state
-LARGE = (
-    0.004,
-    15.0,
-)  # the same, but `c d` is large: what has to be computed takes longer than a tick
+LARGE = (0.004, 15.0)  # here `c d` is large: to compute it takes longer than a tick
 WARM_S = (
     12.0  # by the clock, until statistics know the query, and ticks are as long as they will be
 )
