@@ -33,13 +33,15 @@ class Source(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Actor:
-    """Who asks. A rule asks in its last editor's name, with that user's role."""
+    """Who asks. A rule asks in its last editor's name, with that user's role. `token`: the id of the API token that
+    the request came with; empty for a browser, a rule and the command line on the machine itself."""
 
     user: str
     role: Role
     source: Source
     rule: str = ""
     address: str = ""
+    token: str = ""
 
     @property
     def automatic(self) -> bool:
@@ -57,11 +59,14 @@ class User:
     disabled: bool
     created_s: float
     seen_s: float | None = None
+    must_change: bool = (
+        False  # a password that others know or knew: good for nothing but changing it
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """A signed-in browser. `id_hash` is the SHA-256 of what its cookie holds."""
+    """A signed-in browser. `id_hash` is the SHA-256 of what its cookie holds; `agent` is what the browser calls itself."""
 
     id_hash: str
     user: str
@@ -70,11 +75,13 @@ class Session:
     active_s: float  # of the last thing that its user did; polls do not count
     confirmed_s: float  # when the password was last given
     address: str = ""
+    agent: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """An API token: its SHA-256, what it may do at most, and until when."""
+    """An API token: its SHA-256, what it may do at most, and until when. `local`: the one that `run.py up` leaves
+    in the data folder for this machine's ctl; a new password of its owner does not end it."""
 
     id: str
     user: str
@@ -85,17 +92,20 @@ class Token:
     expires_s: float | None = None
     used_s: float | None = None
     revoked_s: float | None = None
+    local: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Lockout:
-    """Wrong passwords of one user from one address."""
+    """Wrong passwords: of one user from one address; of one user from one known browser (`device`, and no address);
+    or from one address, whoever was named (no user)."""
 
     user: str
     address: str
     failures: int
     last_s: float
     until_s: float = 0.0
+    device: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,3 +121,4 @@ class AuditLine:
     outcome: str  # accepted, refused, failed
     detail: str = ""
     id: int = 0
+    token: str = ""  # id of the API token that it was done with

@@ -21,12 +21,16 @@ from control.ledger import CommandState, ProposalState, Wanted
 from control.people import Role, Source
 from db.kinds import JsonText, Strings, Word
 
-VERSION = "ledger_0001"  # the newest file in migrations/ledger
+VERSION = "ledger_0002"  # the newest file in migrations/ledger
 LEDGER = MetaData()
 
 
 def _text(name: str, default: str | None = "") -> Column[str]:
     return Column(name, Text, nullable=False, server_default=default)
+
+
+def _flag(name: str) -> Column[bool]:
+    return Column(name, Boolean, nullable=False, server_default=text("0"))
 
 
 def _number(name: str) -> Column[float]:
@@ -42,6 +46,7 @@ USERS = Table(
     Column("disabled", Boolean, nullable=False),
     _number("created_s"),
     Column("seen_s", Float),
+    _flag("must_change"),
 )
 
 LOCKOUTS = Table(
@@ -49,6 +54,7 @@ LOCKOUTS = Table(
     LEDGER,
     Column("user", Text, primary_key=True),
     Column("address", Text, primary_key=True),
+    Column("device", Text, primary_key=True),
     Column("failures", Integer, nullable=False),
     _number("last_s"),
     _number("until_s"),
@@ -64,6 +70,7 @@ SESSIONS = Table(
     _number("active_s"),
     _number("confirmed_s"),
     _text("address"),
+    _text("agent"),
 )
 
 TOKENS = Table(
@@ -78,6 +85,7 @@ TOKENS = Table(
     Column("expires_s", Float),
     Column("used_s", Float),
     Column("revoked_s", Float),
+    _flag("local"),
 )
 
 AUDIT = Table(
@@ -92,6 +100,7 @@ AUDIT = Table(
     _text("subject"),
     _text("outcome"),
     _text("detail"),
+    _text("token"),
     Index("audit_user", "user", "id"),
     Index("audit_what", "what", "id"),
     Index("audit_subject", "subject", "id"),

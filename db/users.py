@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from sqlalchemy import delete, insert, select, update
+from sqlalchemy import ColumnElement, delete, insert, select, update
 
 from control.errors import StoreError
 from control.people import Lockout, Role, User
@@ -48,14 +48,14 @@ class Users:
     def seen(self, name: str, now_s: float) -> None:
         self._change(name, seen_s=now_s)
 
-    def lockout(self, user: str, address: str) -> Lockout | None:
-        wanted = (LOCKOUTS.c.user == user) & (LOCKOUTS.c.address == address)
+    def lockout(self, user: str, address: str, device: str = "") -> Lockout | None:
         with self.file.read() as db:
-            return first(Lockout, db.execute(select(LOCKOUTS).where(wanted)))
+            return first(
+                Lockout, db.execute(select(LOCKOUTS).where(_counted(user, address, device)))
+            )
 
     def keep_lockout(self, lockout: Lockout) -> None:
-        c = LOCKOUTS.c
-        wanted = (c.user == lockout.user) & (c.address == lockout.address)
+        wanted = _counted(lockout.user, lockout.address, lockout.device)
         with self.file.write() as db:
             db.execute(delete(LOCKOUTS).where(wanted))
             db.execute(insert(LOCKOUTS).values(values(lockout)))
@@ -68,3 +68,8 @@ class Users:
         with self.file.write() as db:
             if not db.execute(update(USERS).where(USERS.c.name == name).values(changed)).rowcount:
                 raise StoreError(f"no user {name!r}", hint="run.py user list", again=False)
+
+
+def _counted(user: str, address: str, device: str) -> ColumnElement[bool]:
+    c = LOCKOUTS.c
+    return (c.user == user) & (c.address == address) & (c.device == device)

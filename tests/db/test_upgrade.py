@@ -14,6 +14,7 @@ from alembic.config import Config
 from alembic.script import ScriptDirectory
 
 from control.errors import StoreError
+from control.people import Lockout
 from db.files import Kind, connect, make
 from db.maintenance import restore
 from db.open import LEDGER_FILE, METRICS_FILE, open_store
@@ -134,4 +135,37 @@ def test_a_migration_that_fails_leaves_the_ledger_as_it_was(tmp_path: Path) -> N
     store = open_store(tmp_path / "data")
     assert len(store.users.all()) == 2
     store.users.add(user("cyd"))
+    store.close()
+
+
+def test_from_the_first_tables_nothing_of_people_is_lost(tmp_path: Path) -> None:
+    """What a folder of ledger_0001 holds, also when something refers to a user."""
+    path, first = tmp_path / "ledger.db", replace(LEDGER_FILE, version="ledger_0001")
+    engine = connect(path, first)
+    migrate(engine, first)
+    engine.dispose()
+    with closing(sqlite3.connect(path)) as db:
+        db.execute("INSERT INTO users VALUES ('ann', 'admin', 'hash', 0, 1.0, NULL)")
+        db.execute("INSERT INTO lockouts VALUES ('ann', '::1', 7, 2.0, 9.0)")
+        db.execute("INSERT INTO sessions VALUES ('f', 'ann', 'c', 1.0, 1.0, 1.0, '::1')")
+        for id in ("local-1", "t2"):
+            db.execute(
+                "INSERT INTO tokens VALUES (?, 'ann', 'n', ?, 'admin', 1.0, NULL, NULL, NULL)",
+                (id, id),
+            )
+        db.execute(
+            "INSERT INTO audit VALUES (5, 1.0, 'ann', 'api', '', 'hold', '', 'accepted', '')"
+        )
+        db.commit()
+    assert upgrade(tmp_path).migrated == ("ledger.db",)
+    store = open_store(tmp_path)
+    ann = store.users.find("ann")
+    assert ann is not None
+    assert not ann.must_change
+    assert store.users.lockout("ann", "::1") == Lockout("ann", "::1", 7, 2.0, 9.0)
+    session = store.sessions.find("f")
+    assert session is not None
+    assert session.agent == ""
+    assert [(t.id, t.local) for t in store.tokens.of("ann")] == [("local-1", True), ("t2", False)]
+    assert [(line.id, line.token) for line in store.audit.page()] == [(5, "")]
     store.close()
