@@ -8,7 +8,7 @@ from typing import Any
 
 from app.problems import Problem
 from control.handling.base import Ports
-from control.handling.plans import BUDGET, DAILY_BYTES, DAILY_PAUSE_S, limits_for
+from control.handling.plans import day_budget, limits_for
 from control.interlock import facts, interlock, interlock_to_json
 from control.kinds import Asked
 from control.learn import numbers
@@ -67,12 +67,8 @@ class RecordedAdvice:
     def backtest(self, text: str, query: str, since_s: float, until_s: float) -> Mapping[str, Any]:
         """One at a time."""
         rule = rule_from(text)
-        kept: Mapping[str, Any] = self._store.kept.get(BUDGET) or {}
-        setting = Setting(
-            numbers(self._store),
-            daily_bytes=int(kept.get("bytes", DAILY_BYTES)),
-            daily_pause_s=float(kept.get("pause_s", DAILY_PAUSE_S)),
-        )
+        most = day_budget(self._store)
+        setting = Setting(numbers(self._store), daily_bytes=most.bytes, daily_pause_s=most.pause_s)
         if not self._one_backtest.acquire(blocking=False):
             raise Problem("unavailable", "Another backtest is running.", retry_s=BUSY_S)
         try:

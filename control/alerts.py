@@ -1,8 +1,8 @@
 """What somebody should look at: about ten fixed conditions, worked out from pictures, beats and actions.
 
 `conditions` is pure and says what holds now; what is open already must get clearly better before it is over.
-`Watch` turns that into alerts that do not flap: a condition must hold for a while before it is one, and be
-gone for a while before it has ended.
+`settle` turns that into alerts that do not flap: a condition must hold for a while before it is one, and be
+gone for a while before it has ended. What is said of an alert in that last while is lulls.py's.
 """
 
 from __future__ import annotations
@@ -113,10 +113,8 @@ def _memory(seen: Seen, open: Open) -> list[Condition]:
     assert seen.sample is not None
     name, found = seen.row.name, []
     most = FULL_CLEAR_S if ("full_soon", name) in open else FULL_S
-    soon = sorted((s, node) for node, s in enumerate(seen.full_s) if s is not None and s < most)
-    if soon:
-        parts = [f"node {n} {'in ' + said(s) if s > 0 else 'is full'}" for s, n in soon]
-        found.append(Condition("full_soon", name, _some(parts)))
+    if soon := full_text(seen.full_s, most):
+        found.append(Condition("full_soon", name, soon))
     nodes = seen.sample.snapshot.nodes
     over = np.flatnonzero(nodes.alive & (nodes.memory_bytes > nodes.budget_bytes)).tolist()
     if over:
@@ -128,13 +126,19 @@ def _memory(seen: Seen, open: Open) -> list[Condition]:
     return found
 
 
+def full_text(full_s: Sequence[float | None], most_s: float) -> str:
+    """Which nodes are full within so many seconds, the first one first; empty when none is."""
+    soon = sorted((s, node) for node, s in enumerate(full_s) if s is not None and s < most_s)
+    return _some([f"node {n} {'in ' + said(s) if s > 0 else 'is full'}" for s, n in soon])
+
+
 def _input(seen: Seen, open: Open) -> list[Condition]:
     """Lag that grows, and rows that came too late, over the last two minutes."""
     name = seen.row.name
     found: list[Condition] = []
     if seen.recent is None or not len(seen.recent.time_s):
         return found
-    lag = _told(seen.recent.values.get("lag_s"))
+    lag = known(seen.recent.values.get("lag_s"))
     if len(lag) >= 2:
         last, half = float(lag[-1]), len(lag) // 2
         growth = float(lag[half:].mean() - lag[:half].mean())
@@ -142,7 +146,7 @@ def _input(seen: Seen, open: Open) -> list[Condition]:
         if last > (LAG_CLEAR_S if is_open else LAG_S) and growth > (0 if is_open else LAG_GROWTH_S):
             text = f"{last:,.0f} s behind its source, {growth:+,.0f} s within the last minutes"
             found.append(Condition("lag_growing", name, text))
-    late = _told(seen.recent.values.get("late_rows"))
+    late = known(seen.recent.values.get("late_rows"))
     if len(late) and late.sum() > 0:
         text = f"{late.sum():,.0f} rows came too late within the last two minutes"
         found.append(Condition("late_rows", name, text))
@@ -155,8 +159,7 @@ def _processes(view: View) -> list[Condition]:
         age = view.now_s - beat.beat_s
         if beat.process == "console" or age <= STALE_S:
             continue
-        text = f"{beat.state}, last heard of {said(age)} ago"
-        found.append(Condition("process_stale", beat.process, text))
+        found.append(Condition("process_stale", beat.process, heard_text(beat, view.now_s)))
     up_s = max(
         (view.now_s - b.started_s for b in view.beats if b.process == "control"), default=0.0
     )
@@ -165,15 +168,26 @@ def _processes(view: View) -> list[Condition]:
     return found
 
 
+def heard_text(beat: Heartbeat, now_s: float) -> str:
+    return f"{beat.state}, last heard of {said(now_s - beat.beat_s)} ago"
+
+
 def _disks(view: View, open: Open) -> list[Condition]:
     found = []
     for path, (free, whole) in view.disks.items():
-        share = 1 - free / whole if whole > 0 else 0.0
+        share = _used(free, whole)
         most = DISK_CLEAR_SHARE if ("disk_filling", path) in open else DISK_SHARE
         if share > most:
-            text = f"{share:.0%} full, {free / 1e9:,.1f} GB left"
-            found.append(Condition("disk_filling", path, text))
+            found.append(Condition("disk_filling", path, disk_text(free, whole)))
     return found
+
+
+def _used(free: int, whole: int) -> float:
+    return 1 - free / whole if whole > 0 else 0.0
+
+
+def disk_text(free: int, whole: int) -> str:
+    return f"{_used(free, whole):.0%} full, {free / 1e9:,.1f} GB left"
 
 
 def _actions(view: View) -> list[Condition]:
@@ -208,7 +222,7 @@ def _rules(view: View) -> list[Condition]:
     return found
 
 
-def _told(column: Doubles | None) -> Doubles:
+def known(column: Doubles | None) -> Doubles:
     """What is not NaN."""
     return np.zeros(0) if column is None else column[~np.isnan(column)]
 
@@ -220,19 +234,23 @@ def _some(parts: Sequence[str]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """One condition between rounds: since when it holds, since when it is gone, whether it is an alert."""
+    """One condition between rounds: since when it holds, when it held last and what was said of it then,
+    whether it is an alert."""
 
     since_s: float
     seen_s: float
     open: bool
+    text: str
 
 
 @dataclass(frozen=True)
 class Change:
-    """What a round changes: alerts to raise or to keep, alerts that have ended."""
+    """What a round changes: alerts to raise or to keep; alerts whose condition is gone, but not for long
+    enough; alerts that have ended, with what was last said of them."""
 
     raised: tuple[Condition, ...]
-    ended: tuple[tuple[str, str], ...]
+    lulls: tuple[tuple[str, str], ...]
+    ended: tuple[Condition, ...]
 
 
 Standings = Mapping[tuple[str, str], Standing]
@@ -244,21 +262,23 @@ def settle(
     """The next standings, and what changes. A clock that was set back makes nothing older than it is."""
     now: dict[tuple[str, str], Standing] = {}
     raised: list[Condition] = []
-    ended: list[tuple[str, str]] = []
+    lulls: list[tuple[str, str]] = []
+    ended: list[Condition] = []
     for one in found:
         key = (one.kind, one.subject)
         was = before.get(key)
         since = min(was.since_s, now_s) if was else now_s
         is_open = bool(was and was.open) or now_s - since >= KINDS[one.kind].hold_s
-        now[key] = Standing(since, now_s, is_open)
+        now[key] = Standing(since, now_s, is_open, one.text)
         if is_open:
             raised.append(one)
     for key, was in before.items():
-        if key in now:
+        if key in now or not was.open:
             continue
         seen = min(was.seen_s, now_s)
-        if was.open and now_s - seen < KINDS[key[0]].clear_s:
-            now[key] = Standing(was.since_s, seen, True)
-        elif was.open:
-            ended.append(key)
-    return now, Change(tuple(raised), tuple(ended))
+        if now_s - seen < KINDS[key[0]].clear_s:
+            now[key] = Standing(was.since_s, seen, True, was.text)
+            lulls.append(key)
+        else:
+            ended.append(Condition(*key, was.text))
+    return now, Change(tuple(raised), tuple(lulls), tuple(ended))

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from control.alerts import FAILED_S, Condition, Seen, Standing, View, conditions, settle
 from control.learn import BASE, numbers
 from control.ledger import Alert, Evaluation, QueryRow
+from control.lulls import lull, standing_text
 from control.menu import forecast
 from control.ports import Store
 from control.rules import Mode
@@ -34,14 +35,15 @@ class Watch:
         """Raise, keep and end alerts; what is open now."""
         before = self._standing if self._standing is not None else self._left_open(now_s)
         is_open = frozenset(key for key, standing in before.items() if standing.open)
-        found = conditions(self.view(now_s), is_open)
+        view = self.view(now_s)
+        found = conditions(view, is_open)
         after, change = settle(before, found, now_s)
         for one in change.raised:
             self._raise(one, now_s)
-        for kind, subject in change.ended:
-            if self.store.alerts.ended(kind, subject, now_s):
-                event = {"kind": kind, "subject": subject}
-                self.store.webhooks.post("alert.ended", event, now_s)
+        for kind, subject in change.lulls:
+            self.store.alerts.said(kind, subject, lull(view, kind, subject))
+        for one in change.ended:
+            self._end(one, standing_text(view, one.kind, one.subject), now_s)
         self._standing = after
         return list(change.raised)
 
@@ -77,11 +79,17 @@ class Watch:
     def _raise(self, one: Condition, now_s: float) -> None:
         if not self.store.alerts.raised(one.kind, one.subject, one.text, now_s):
             return
-        event = {"kind": one.kind, "subject": one.subject, "text": one.text}
-        self.store.webhooks.post("alert.raised", event, now_s)
+        self.store.webhooks.post("alert.raised", _event(one), now_s)
         if one.kind == "query_failed":
             body = {"query": one.subject, "error": one.text}
             self.store.webhooks.post("query.failed", body, now_s)
+
+    def _end(self, one: Condition, now_text: str, now_s: float) -> None:
+        """The past keeps what was last said while the condition held; a webhook is told both."""
+        self.store.alerts.said(one.kind, one.subject, one.text)
+        if self.store.alerts.ended(one.kind, one.subject, now_s):
+            event = {**_event(one), "now": now_text}
+            self.store.webhooks.post("alert.ended", event, now_s)
 
     def _left_open(self, now_s: float) -> dict[tuple[str, str], Standing]:
         """Seen last now: the time that nobody looked does not count as gone."""
@@ -89,4 +97,8 @@ class Watch:
 
 
 def _standing(alert: Alert, now_s: float) -> Standing:
-    return Standing(alert.since_s, now_s, True)
+    return Standing(alert.since_s, now_s, True, alert.text)
+
+
+def _event(one: Condition) -> dict[str, str]:
+    return {"kind": one.kind, "subject": one.subject, "text": one.text}

@@ -31,7 +31,7 @@ class Alerts:
     def raised(self, kind: str, subject: str, text: str, now_s: float) -> bool:
         """Open it, or say that it lasts; True when it is new."""
         with self.file.write() as db:
-            wanted = OPEN & (ALERTS.c.kind == kind) & (ALERTS.c.subject == subject)
+            wanted = _open(kind, subject)
             lasts = {"text": text, "last_s": now_s}
             if db.execute(update(ALERTS).where(wanted).values(lasts)).rowcount:
                 return False
@@ -39,9 +39,12 @@ class Alerts:
             db.execute(insert(ALERTS).values(**new, **lasts))
             return True
 
+    def said(self, kind: str, subject: str, text: str) -> None:
+        """Another text for an open alert whose condition does not hold at the moment."""
+        self._change(_open(kind, subject) & (ALERTS.c.text != text), text=text)
+
     def ended(self, kind: str, subject: str, now_s: float) -> bool:
-        wanted = OPEN & (ALERTS.c.kind == kind) & (ALERTS.c.subject == subject)
-        return self._change(wanted, until_s=now_s)
+        return self._change(_open(kind, subject), until_s=now_s)
 
     def acknowledge(self, id: int, user: str) -> bool:
         return self._change(ALERTS.c.id == id, acknowledged_by=user)
@@ -52,3 +55,7 @@ class Alerts:
     def _change(self, wanted: Any, **changed: Any) -> bool:
         with self.file.write() as db:
             return bool(db.execute(update(ALERTS).where(wanted).values(changed)).rowcount)
+
+
+def _open(kind: str, subject: str) -> Any:
+    return OPEN & (ALERTS.c.kind == kind) & (ALERTS.c.subject == subject)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any
 
 from flask import request
@@ -15,7 +16,6 @@ from app.api.schema import (
     number,
     obj,
     one_of,
-    or_null,
     text,
     whole,
 )
@@ -25,6 +25,7 @@ from app.auth import Tried
 from app.health import processes
 from app.plain import note
 from app.problems import Problem
+from control.handling.plans import day_budget
 from control.people import Role
 
 
@@ -100,13 +101,8 @@ def alive(call: Call) -> dict[str, Any]:
 def budget(call: Call) -> dict[str, Any]:
     """What 24 hours may take, and what the last 24 hours took."""
     day_s = 86_400.0
-    kept = call.store.kept.get("budget.daily") or {}
     used = call.store.actions.used(call.now_s - day_s)
-    return {
-        "bytes": kept.get("bytes"),
-        "pause_s": kept.get("pause_s"),
-        "used": shown(used),
-    }
+    return {**asdict(day_budget(call.store)), "used": shown(used)}
 
 
 def budget_set(call: Call) -> dict[str, Any]:
@@ -161,7 +157,7 @@ ROUTES = (
     ),
     Route(
         "GET", "/budget", "budget", Role.VIEWER, "what 24 hours may take, and took", budget,
-        obj({"bytes": or_null(whole()), "pause_s": NUMBER_OR_NULL, "used": USED}),
+        obj({"bytes": whole(), "pause_s": number(), "used": USED}),
     ),
     Route(
         "POST", "/budget", "budget_set", Role.ADMIN, "bytes and pause that 24 hours may take",

@@ -127,10 +127,10 @@ def _list(
     seen, found = look(view), feed()
     rows = found.rules()
     listed = [_listed(row, fired(found, seen).get(row.name, 0)) for row in rows]
-    used, bytes_max, pause_max_s = day(found, seen)
+    used, most = day(found, seen)
     hold, last = found.hold(), _last(told, saved, done)
     now = mark(
-        [(one.row.name, one.row.mode, one.help, one.fired) for one in listed], used, bytes_max, hold, last,
+        [(one.row.name, one.row.mode, one.help, one.fired) for one in listed], used, most, hold, last,
         chosen_of(rows, chosen, seen.name), str(role()), seen.view.zone_min,
     )  # fmt: skip
     if now == before:
@@ -141,7 +141,7 @@ def _list(
         f"{len(rows)}, of which {auto} act{'s' if auto == 1 else ''} by {'itself' if auto == 1 else 'themselves'}",
         rules_view.foot(),
         rules_view.held(hold, seen.view.zone_min, may("release")),
-        rules_view.budget(used, bytes_max, pause_max_s),
+        rules_view.budget(used, most),
         last[1] if last and last[0] > seen.now_s - 20 else None,
         now,
     ]

@@ -11,7 +11,7 @@ from app.feed import Feed
 from app.pages.page import Seen
 from app.parts import parts
 from control.errors import ControlError
-from control.handling.plans import BUDGET, DAILY_BYTES, DAILY_PAUSE_S
+from control.handling.plans import DayBudget, day_budget
 from control.ledger import Evaluation, RuleRow, Used
 
 DAY_S = 86_400.0
@@ -61,9 +61,9 @@ def evaluations(row: RuleRow) -> list[Evaluation]:
     )  # fmt: skip
 
 
-def day(found: Feed, seen: Seen) -> tuple[Used, float, float]:
+def day(found: Feed, seen: Seen) -> tuple[Used, DayBudget]:
     """What the last 24 hours took, and may take."""
     store = parts().store
-    kept: Mapping[str, Any] = found.kept("day", 5.0, lambda: store.kept.get(BUDGET) or {})
+    most: DayBudget = found.kept("day", 5.0, lambda: day_budget(store))
     used = found.kept("used", 5.0, lambda: store.actions.used(seen.now_s - DAY_S))
-    return used, float(kept.get("bytes", DAILY_BYTES)), float(kept.get("pause_s", DAILY_PAUSE_S))
+    return used, most

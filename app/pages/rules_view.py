@@ -24,6 +24,7 @@ from app.components.units import (
 )
 from app.desk import role
 from app.feed import Hold
+from control.handling.plans import DayBudget
 from control.kinds import KINDS
 from control.ledger import Evaluation, RuleRow, Used
 from control.people import Role
@@ -156,11 +157,11 @@ def held(hold: Hold | None, zone_min: int, may: bool) -> Component | None:
     )  # fmt: skip
 
 
-def budget(used: Used, bytes_max: float, pause_max_s: float) -> list[Component]:
+def budget(used: Used, most: DayBudget) -> list[Component]:
     """Rules have half of it; the other half is kept for people."""
     rows = [
-        _gauge("carried", used.bytes, used.automatic_bytes, bytes_max, said_size),
-        _gauge("input held", used.pause_s, used.automatic_pause_s, pause_max_s, duration),
+        _gauge("carried", used.bytes, used.automatic_bytes, most.bytes, said_size),
+        _gauge("input held", used.pause_s, used.automatic_pause_s, most.pause_s, duration),
     ]
     note = "Of the last 24 hours, people and rules together; the darker part is rules', which may use half (the line)."
     return [*rows, d(note, c="ru-note")]

@@ -198,13 +198,13 @@ def _plotted(told: Any, raw_view: Any, chosen: Any) -> list[Any]:
             [],
             no_update,
         ]
-    _, bytes_max, pause_max_s = day(feed(), seen)
+    _, most = day(feed(), seen)
     return [
         False,
         True,
         None,
         f"{told['rule']}: {rules_plot.sub(told, seen.view.zone_min)}",
-        rules_plot.stats(told, bytes_max, pause_max_s),
+        rules_plot.stats(told, most.bytes, most.pause_s),
         rules_plot.verdict(told),
-        rules_plot.figure(told, seen.view, bytes_max),
+        rules_plot.figure(told, seen.view, most.bytes),
     ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from control import actions, arbiter, predict, proposals
@@ -36,6 +36,7 @@ from control.plans import (
     plan_to_json,
     step_from_json,
 )
+from control.ports import Store
 from control.requests import Request, plan_for
 from control.settle import concrete
 from control.snapshot import ClusterSnapshot
@@ -47,6 +48,20 @@ DAILY_PAUSE_S = 600.0
 HOLD_S = 7_200.0
 DRAINS = "drains node "  # what the note of a drain's proposal begins with
 BUDGET, HOLD = "budget.daily", "hold"  # names of what is kept
+
+
+@dataclass(frozen=True, slots=True)
+class DayBudget:
+    """What actions may take in 24 hours; what nobody has set is as it is shipped."""
+
+    bytes: int = DAILY_BYTES
+    pause_s: float = DAILY_PAUSE_S
+
+
+def day_budget(store: Store) -> DayBudget:
+    """The budget in force."""
+    kept = store.kept.get(BUDGET) or {}
+    return DayBudget(int(kept.get("bytes", DAILY_BYTES)), float(kept.get("pause_s", DAILY_PAUSE_S)))
 
 
 def propose(ports: Ports, asked: Asked) -> Answer:
@@ -253,7 +268,7 @@ def daily(ports: Ports, asked: Asked) -> Answer:
     if any(value < 0 for value in now.values()):
         return Answer(Status.INVALID, "a budget cannot be less than nothing")
     ports.store.kept.put(BUDGET, now)
-    return Answer(Status.ACCEPTED, "kept", body=now)
+    return Answer(Status.ACCEPTED, "kept", body=asdict(day_budget(ports.store)))
 
 
 # -- what speaks against a plan ------------------------------------------------------------------------
@@ -297,8 +312,8 @@ def limits_for(ports: Ports, asked: Asked, *, override: bool = False) -> Limits:
 
 def left_of_day(ports: Ports, asked: Asked) -> tuple[float, float]:
     """Bytes and seconds of pause that the actor may still use."""
-    most: Mapping[str, Any] = ports.store.kept.get(BUDGET) or {}
-    size, pause = most.get("bytes", DAILY_BYTES), most.get("pause_s", DAILY_PAUSE_S)
+    most = day_budget(ports.store)
+    size, pause = most.bytes, most.pause_s
     used = ports.store.actions.used(asked.now_s - DAY_S)
     left = (max(0, size - used.bytes), max(0.0, pause - used.pause_s))
     if not asked.actor.automatic:

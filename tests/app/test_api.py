@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Any
 from urllib.parse import quote
 
+import numpy as np
 import pytest
 
 from app.api.all import ROUTES
@@ -18,10 +19,31 @@ from app.api.schema import checked
 from app.api.table import PREFIX
 from app.problems import of_store
 from control.errors import StoreError, StoreInvalid
-from control.ledger import Delivery, Evaluation, Learned, ProposalState, RuleRow, Wanted
+from control.handling.plans import DAILY_BYTES, DAILY_PAUSE_S
+from control.ledger import (
+    Delivery,
+    Evaluation,
+    Learned,
+    ProposalState,
+    RuleRow,
+    Wanted,
+    Webhook,
+)
 from control.migration.trees import Tree
 from control.people import Role
-from tests.app.made import MB, PASSWORD, QUERY, Console, action_row, heard, with_query
+from control.samples import Heartbeat
+from control.watch import Watch
+from tests.app.made import (
+    MB,
+    PASSWORD,
+    QUERY,
+    Console,
+    action_row,
+    heard,
+    picture,
+    sample_of,
+    with_query,
+)
 from tests.control.migration.made import joins_of
 from tests.control.migration.test_gain import NEW, OLD, skewed
 
@@ -345,6 +367,14 @@ def test_policies_have_their_parameters(console: Console) -> None:
     assert names
 
 
+def test_a_budget_that_nobody_set_is_the_one_that_is_enforced(running: Console) -> None:
+    found = running.get("/budget")
+    assert (found["bytes"], found["pause_s"]) == (DAILY_BYTES, DAILY_PAUSE_S)
+    assert running.post("/budget", {"pause_s": 30}).status_code == 200
+    found = running.get("/budget")
+    assert (found["bytes"], found["pause_s"]) == (DAILY_BYTES, 30)
+
+
 def test_the_days_budget(running: Console) -> None:
     assert running.post("/budget", {"bytes": 5, "pause_s": 1.5}).status_code == 200
     found = running.get("/budget")
@@ -405,6 +435,51 @@ def test_alerts(running: Console) -> None:
     assert found["acknowledged_by"] == "olga"
     assert found["silenced_until_s"] == running.clock() + 60
     refused(running.post("/alerts/9999/acknowledge"), 404, "missing")
+
+
+def test_an_open_alert_says_how_things_stand_now(running: Console) -> None:
+    """Raised once, its text follows the situation by API and page; the end tells webhooks what it was and what is."""
+    store, watch = running.store, Watch(running.store)
+    events = ("alert.raised", "alert.ended")
+    store.webhooks.add(Webhook("h", "https://x.test/", "s", events, "ada", 0))
+
+    def grow(bytes_per_s: float, seconds: float) -> tuple[str, list[float | None]]:
+        running.clock.pause(seconds)
+        now_s = running.clock()
+        bare = picture(QUERY, now_s, 3, 24)
+        rates = np.full(24, bytes_per_s)
+        snapshot = replace(bare, groups=replace(bare.groups, bytes_per_s=rates))
+        store.metrics.write([sample_of(snapshot, now_s)])
+        for process in ("engine", "control"):
+            store.metrics.beat(Heartbeat(process, 1, now_s, now_s, "running"))
+        watch.run_once(now_s)
+        items = running.get("/alerts?open=true")["items"]
+        nodes = running.get(f"/queries/{QUERY}/nodes")["items"]
+        text = next((a["text"] for a in items if a["kind"] == "full_soon"), "")
+        return text, [node["full_in_s"] for node in nodes]
+
+    def told() -> list[tuple[str, Any]]:
+        due = [delivery for _, delivery in store.webhooks.due(running.clock())]
+        return [(d.event, d.body) for d in due if d.body["kind"] == "full_soon"]
+
+    assert grow(40_000, 5)[0] == ""  # it has to last
+    text, _ = grow(40_000, 10)
+    assert text.startswith("node 0 in 2 min")
+    text, full_s = grow(0, 5)
+    assert full_s == [None, None, None]
+    assert text.startswith("no node fills within a day")
+    text, full_s = grow(15_000, 5)
+    assert full_s[0] is not None and full_s[0] < 600
+    assert text.startswith("node 0 in 6 min")
+    assert [event for event, _ in told()] == ["alert.raised"]
+    grow(0, 30)
+    assert grow(0, 60)[0] == ""
+    raised, ended = (body for _, body in told())
+    assert raised["text"].startswith("node 0 in 2 min")
+    assert ended["text"].startswith("node 0 in 6 min")
+    assert ended["now"] == "no node fills within a day"
+    (past,) = (a for a in running.get("/alerts")["items"] if a["kind"] == "full_soon")
+    assert past["text"] == ended["text"]  # what it was about, not that it is over
 
 
 def test_everything_that_changes_is_in_the_audit(running: Console) -> None:

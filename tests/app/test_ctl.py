@@ -356,6 +356,8 @@ def test_alerts_tokens_webhooks_budget(desk: Desk) -> None:
     hook = desk.json("webhook add https://hook.example/ alert.raised")
     assert "hook.example" in desk.ok("webhook list")
     desk.ok(f"webhook drop {hook['id']}")
+    fresh = desk.ok("budget")
+    assert "0 B of 100.0 GB" in fresh and "of 10 min" in fresh  # what is enforced, set or not
     desk.ok("budget --bytes 5GB --pause 10m")
     assert desk.json("budget")["bytes"] == 5_000_000_000
 
