@@ -19,6 +19,7 @@ from app import ctl, users_cli
 from app.commandline import parser
 from app.errors import AppError, PortError
 from app.settings import ConsoleSettings
+from control import logs
 from control.errors import ControlError
 from engine import commands
 from engine.errors import SettingError, SpillwayError
@@ -171,6 +172,7 @@ def engine_process(arguments: argparse.Namespace, settings: Settings) -> int:
     from db.recorder import Recorder
     from engine.service import Service
 
+    logs.install()
     data = _data(arguments, settings)
     settings = _in_effect(settings, data)
     with locks.hold(data, "engine"):
@@ -204,6 +206,7 @@ def control_process(arguments: argparse.Namespace, settings: Settings) -> int:
     from db.open import open_store
     from db.retention import tidy
 
+    logs.install()
     data = _data(arguments, settings)
     with locks.hold(data, "control"):
         stop, store = _until_told(arguments), open_store(data)
@@ -229,6 +232,7 @@ def console_process(arguments: argparse.Namespace, settings: Settings) -> int:
     from db.open import open_store
     from engine.registry import check, roots_of
 
+    logs.install()
     data = _data(arguments, settings)
     roots = roots_of(settings.source_roots, data)
     stop, store = _until_told(arguments), open_store(data)

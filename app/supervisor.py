@@ -18,6 +18,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO
 
+from control.logs import rotate
+
 FIRST_PAUSE_S = 1.0
 PAUSE_S_MAX = 30.0
 STEADY_S = 60.0  # up for so long: the next pause is the first one again
@@ -93,7 +95,8 @@ class Supervisor:
             self.end()
 
     def look(self, child: Child) -> None:
-        """Start what is not up, once its pause is over."""
+        """Start what is not up, once its pause is over; put its log aside where it has become long."""
+        rotate(child.log)
         if child.up:
             return
         now = self.clock()

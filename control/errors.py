@@ -39,6 +39,10 @@ class ImpossibleTransition(ControlError):
     """An action was told to do what its state does not allow; the message ends with its history."""
 
 
+class TomlError(ControlError):
+    """A text or a file is not TOML, or says what no person writes."""
+
+
 class RuleError(ControlError):
     """A rule's text (TOML) is not as it should be."""
 

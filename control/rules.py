@@ -24,7 +24,6 @@ Text in, a frozen value out; nothing here knows a clock or a store.
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from difflib import get_close_matches
@@ -33,12 +32,13 @@ from importlib.resources import files
 from typing import Any
 
 from control.cost.coefficients import LocalRule
-from control.errors import PolicyError, RuleError
+from control.errors import PolicyError, RuleError, TomlError
 from control.limits import Limits
 from control.parameters import describe
 from control.policies.registry import KINDS, Policy, policy_from
 from control.schedule import Quiet, Schedule, checked
 from control.snapshot import NO_LIMIT
+from control.toml import read_toml
 from control.units import seconds, size_bytes
 
 NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}")
@@ -106,9 +106,9 @@ def rule_from(text: str, where: str = "rule") -> Rule:
             "the text is too long", where=where, hint=f"at most {TEXT_MAX:,} characters"
         )
     try:
-        table = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise RuleError(f"is not TOML: {error}", where=where) from error
+        table = read_toml(text)
+    except TomlError as error:
+        raise RuleError(error.what, where=where) from None
     _known(table, KEYS, where, "key")
     name = _name(table, where)
     where = f"{where} {name}"

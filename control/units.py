@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from typing import Any
 
@@ -28,9 +29,10 @@ def size_bytes(value: Any, where: str) -> int:
     if type(value) is int and value >= 0:
         return value
     found = _SIZE.fullmatch(value) if isinstance(value, str) else None
-    if found is None:
+    size = float(found[1]) * SIZES[found[2].upper()] if found else math.inf
+    if not math.isfinite(size):
         raise RuleError(f"{value!r} is not a size", where=where, hint='for example "50MB"')
-    return int(float(found[1]) * SIZES[found[2].upper()])
+    return int(size)
 
 
 def seconds(value: Any, where: str) -> float:
@@ -38,9 +40,10 @@ def seconds(value: Any, where: str) -> float:
     if type(value) in (int, float) and 0 <= value < float("inf"):
         return float(value)
     found = _TIME.fullmatch(value) if isinstance(value, str) else None
-    if found is None:
+    time_s = float(found[1]) * TIMES[found[2]] if found else math.inf
+    if not math.isfinite(time_s):
         raise RuleError(f"{value!r} is not a time", where=where, hint='for example "15s" or "2h"')
-    return float(found[1]) * TIMES[found[2]]
+    return time_s
 
 
 def said(seconds_: float) -> str:

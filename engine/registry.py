@@ -10,13 +10,13 @@ import os
 import re
 import shutil
 import tempfile
-import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from control.errors import ControlError
+from control.errors import ControlError, TomlError
 from control.ledger import QueryRow
+from control.toml import read_toml
 from engine.commands import with_nodes
 from engine.errors import QueryFileError, SpillwayError
 from engine.plan.build import build_plan
@@ -95,9 +95,9 @@ def check(text: str, data: Path, roots: Sequence[Path]) -> tuple[str, Mapping[st
 
 def _name(text: str) -> str:
     try:
-        raw = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise NotAQuery(f"the text is not TOML: {error}", hint="See docs/queries.md.") from None
+        raw = read_toml(text)
+    except TomlError as error:
+        raise NotAQuery(f"the text {error.what}", hint="See docs/queries.md.") from None
     name = raw.get("name")
     if not isinstance(name, str) or not NAME.fullmatch(name):
         raise NotAQuery(

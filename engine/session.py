@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,6 +22,7 @@ from typing import IO, TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from control.logs import rotate
 from engine import class_archive, cluster
 from engine.errors import SetupError
 
@@ -29,7 +31,7 @@ if TYPE_CHECKING:
 
 JAVA_MIN = 17
 ROOT = Path(__file__).resolve().parent.parent
-LOG_BYTES_MAX = 10 << 20
+LOG_LOOK_S = 5.0
 _FILE_MANAGER = (
     "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 )
@@ -40,7 +42,8 @@ appender.err.type = Console
 appender.err.name = err
 appender.err.target = SYSTEM_ERR
 appender.err.layout.type = PatternLayout
-appender.err.layout.pattern = %d{yyyy-MM-dd HH:mm:ss} %p %c{1}: %m%n%ex
+appender.err.layout.pattern = %d{yyyy-MM-dd HH:mm:ss} %p %c{1}: %replace{%maxLen{%m%n%ex{80}}{8000}}{\\\\s+$}{}%n
+appender.err.layout.alwaysWriteExceptions = false
 """
 
 SHARED_CONF = {
@@ -195,6 +198,18 @@ def _launch(conf: Any, log: IO[bytes] | None) -> None:
         start: Any = launch_gateway
         gateway = start(conf, {"stdout": log, "stderr": log})
         inner._ensure_initialized(gateway=gateway)
+        jvm: subprocess.Popen[bytes] = gateway.proc
+        watch = threading.Thread(
+            target=_keep_short, args=(Path(log.name), jvm), name="spark.log", daemon=True
+        )
+        watch.start()
+
+
+def _keep_short(log: Path, jvm: subprocess.Popen[bytes]) -> None:
+    """Rotates a JVM's log for as long as the JVM writes it."""
+    while jvm.poll() is None:
+        rotate(log)
+        time.sleep(LOG_LOOK_S)
 
 
 @contextmanager
@@ -205,8 +220,7 @@ def _log(log_dir: Path | None) -> Iterator[IO[bytes] | None]:
     path = log_dir / "spark.log"
     try:
         log_dir.mkdir(parents=True, exist_ok=True)
-        if path.exists() and path.stat().st_size > LOG_BYTES_MAX:
-            path.replace(path.with_suffix(".log.1"))
+        rotate(path)
         file = path.open("ab")
     except OSError as error:
         raise SetupError(

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import os
 import re
-import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, cast
 
+from control.errors import TomlError
+from control.toml import read_toml_file
 from engine.connectors import jars, packages
 from engine.errors import SettingError
 from engine.query.values import size_bytes
@@ -176,13 +177,13 @@ def _from_file(path: Path | None) -> dict[str, tuple[str, str]]:
         if not path.exists():
             return {}
     try:
-        table = tomllib.loads(path.read_text())
-    except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        table = read_toml_file(path)
+    except TomlError as error:
         raise SettingError(
-            f"the settings file cannot be read: {error}",
+            f"the settings file {error.what}",
             where=str(path),
             hint='It has lines such as  driver_memory = "4g".',
-        ) from error
+        ) from None
     return {name: (str(value), str(path)) for name, value in table.items()}
 
 

@@ -120,6 +120,11 @@ def test_nothing_but_tests_imports_tests() -> None:
     )
 
 
+def test_one_function_reads_toml_for_everybody() -> None:
+    found = {name for name in production() for _, package in imported(name) if package == "tomllib"}
+    assert found == {"control/toml.py"}
+
+
 def test_no_pandas_on_the_data_path() -> None:
     nothing(
         [

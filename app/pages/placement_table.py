@@ -18,6 +18,7 @@ from control.snapshot import ClusterSnapshot, Longs
 
 ROWS_MAX = 200
 NUMBERS_MAX = 20_000
+PART_MAX = 21  # two numbers of ten digits
 COLUMNS = (
     grid.text("name", "group", 72),
     grid.text("node", "node", 54),
@@ -37,7 +38,7 @@ def numbers_in(text: str) -> list[int]:
     found: list[int] = []
     for part in text.split(",") if text.isascii() else ():
         low, _, high = part.partition("-")
-        if low.isdecimal() and (not high or high.isdecimal()):
+        if len(part) <= PART_MAX and low.isdecimal() and (not high or high.isdecimal()):
             first, last = int(low), int(high or low)
             found += range(first, min(last, first + NUMBERS_MAX) + 1)
     return sorted(set(found[:NUMBERS_MAX]))

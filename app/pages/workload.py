@@ -293,14 +293,15 @@ def _would_be(node: Any, share: Any, raw_view: Any) -> str:
 
 def _budget(seen: Seen, node: Any, share: Any) -> tuple[int, int] | None:
     """A node's budget now, and that share of it."""
-    if seen.sample is None or not str(node or "").isdigit() or not isinstance(share, int | float):
+    named = str(node if node is not None else "")[:8]
+    if seen.sample is None or not named.isdecimal() or not isinstance(share, int | float):
         return None
     budgets = seen.sample.snapshot.nodes.budget_bytes
-    if int(node) >= len(budgets) or not 0 < share <= 300:
+    if int(named) >= len(budgets) or not 0 < share <= 300:
         return None
-    now = int(np.minimum(budgets[int(node)], NO_LIMIT))
+    now = int(np.minimum(budgets[int(named)], NO_LIMIT))
     if now >= NO_LIMIT:  # it has none: what it uses now stands for it
-        now = int(seen.sample.snapshot.nodes.memory_bytes[int(node)])
+        now = int(seen.sample.snapshot.nodes.memory_bytes[int(named)])
     return now, round(now * share / 100)
 
 

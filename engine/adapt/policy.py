@@ -10,20 +10,21 @@ action_bytes_max = "50MB"     percent = 20
 
 from __future__ import annotations
 
-import tomllib
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
 from control.cost.coefficients import LocalRule
-from control.errors import ControlError
+from control.errors import ControlError, TomlError
 from control.limits import OPEN, Limits
 from control.plans import AUTO
 from control.policies.local_spill import LocalSpill
 from control.policies.registry import Policy as Kind
 from control.policies.registry import policy_from
 from control.requests import Request
+from control.toml import read_toml_file
 from engine.errors import SettingError
 from engine.query.values import size_bytes
 
@@ -92,13 +93,9 @@ def load(adapt: Path | None, script: Path | None) -> Policy:
 
 def _table(path: Path) -> dict[str, Any]:
     try:
-        return tomllib.loads(path.read_text())
-    except OSError as error:
-        raise SettingError(
-            f"cannot be read ({error.strerror})", where=str(path), hint="Check the path."
-        ) from error
-    except tomllib.TOMLDecodeError as error:
-        raise SettingError(f"is not TOML: {error}", where=str(path)) from error
+        return read_toml_file(path)
+    except TomlError as error:
+        raise SettingError(error.what, where=str(path), hint=error.hint) from None
 
 
 def _adapt(path: Path) -> Policy:
@@ -186,6 +183,6 @@ def _bytes(value: Any, where: str) -> int:
 
 
 def _number(value: Any, least: float, where: str) -> float:
-    if type(value) not in (int, float) or value < least:
+    if type(value) not in (int, float) or not math.isfinite(value) or value < least:
         raise SettingError(f"{value!r} is not a number of at least {least:g}", where=where)
     return float(value)

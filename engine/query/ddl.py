@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from engine.query.model import Field
@@ -50,6 +51,9 @@ _REFUSED = {
 }
 
 
+DEPTH_MAX = 32
+
+
 class DdlError(ValueError):
     """The schema text is not DDL that we read; the message says where and what to write."""
 
@@ -79,11 +83,11 @@ class DataType:
 def parse_schema(text: str) -> tuple[Field, ...]:
     """The columns of a schema, in order, with canonical types."""
     tokens = _Tokens(text)
-    fields = [_column(tokens)]
+    columns = [_column(tokens)]
     while tokens.skip(","):
-        fields.append(_column(tokens))
+        columns.append(_column(tokens))
     tokens.end()
-    return tuple(fields)
+    return tuple(Field(name, str(kind)) for name, kind in columns)
 
 
 def parse_type(text: str) -> DataType:
@@ -100,6 +104,16 @@ class _Tokens:
     def __init__(self, text: str) -> None:
         self.items = list(_split(text))
         self.at = 0
+        self.depth = 0
+
+    @contextmanager
+    def deeper(self) -> Iterator[None]:
+        """While the types inside another one are read."""
+        if self.depth >= DEPTH_MAX:
+            raise DdlError(f"types are nested more than {DEPTH_MAX} deep")
+        self.depth += 1
+        yield
+        self.depth -= 1
 
     def peek(self) -> str:
         return self.items[self.at] if self.at < len(self.items) else ""
@@ -125,8 +139,8 @@ class _Tokens:
 
 
 def _split(text: str) -> Iterator[str]:
-    at = 0
-    while text[at:].strip():
+    at, end = 0, len(text.rstrip())
+    while at < end:
         found = _TOKEN.match(text, at)
         if not found:
             raise DdlError(f"cannot read {text[at:].strip()[:20]!r}")
@@ -134,7 +148,7 @@ def _split(text: str) -> Iterator[str]:
         at = found.end()
 
 
-def _column(tokens: _Tokens) -> Field:
+def _column(tokens: _Tokens) -> tuple[str, DataType]:
     name = _name(tokens, "a column name")
     tokens.skip(":")
     if tokens.peek() in ("", ","):
@@ -144,7 +158,7 @@ def _column(tokens: _Tokens) -> Field:
         tokens.expect("null", "NOT")
     if tokens.skip("comment") and not tokens.take().startswith("'"):
         raise DdlError(f"COMMENT of column `{name}` needs a quoted text")
-    return Field(name, str(kind))
+    return name, kind
 
 
 def _name(tokens: _Tokens, what: str) -> str:
@@ -191,32 +205,31 @@ def _decimal(tokens: _Tokens) -> DataType:
 
 def _number(tokens: _Tokens) -> int:
     word = tokens.take()
-    if not word.isdecimal():
+    if not word.isdecimal() or len(word) > 9:
         raise DdlError(f"expected a number, got {_shown(word)}")
     return int(word)
 
 
 def _children(tokens: _Tokens, word: str, count: int) -> tuple[DataType, ...]:
     tokens.expect("<", word)
-    found = [_type(tokens)]
-    for _ in range(count - 1):
-        tokens.expect(",", word)
-        found.append(_type(tokens))
+    with tokens.deeper():
+        found = [_type(tokens)]
+        for _ in range(count - 1):
+            tokens.expect(",", word)
+            found.append(_type(tokens))
     tokens.expect(">", f"{word}<…")
     return tuple(found)
 
 
 def _struct(tokens: _Tokens) -> DataType:
     tokens.expect("<", "struct")
-    fields = [_column(tokens)]
-    while tokens.skip(","):
-        fields.append(_column(tokens))
+    with tokens.deeper():
+        columns = [_column(tokens)]
+        while tokens.skip(","):
+            columns.append(_column(tokens))
     tokens.expect(">", "struct<…")
-    return DataType(
-        "struct",
-        children=tuple(parse_type(field.type) for field in fields),
-        names=tuple(field.name for field in fields),
-    )
+    names, kinds = zip(*columns, strict=True)
+    return DataType("struct", children=kinds, names=names)
 
 
 def _quote(name: str) -> str:

@@ -6,21 +6,21 @@ from __future__ import annotations
 
 import os
 import re
-import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from control.errors import TomlError
+from control.toml import read_toml_file
 from engine.errors import QueryFileError
 from engine.query.formats import SINKS, SOURCES
 from engine.query.model import Field, OperatorSpec, QuerySpec, SinkSpec, StreamSpec
 from engine.query.options import option_paths, read_format, read_options, read_value_format
 from engine.query.paths import check_apart, check_roots, check_source, local_path
 from engine.query.schema import read_schema
-from engine.query.values import Table
+from engine.query.values import Table, is_number
 
 NODES_DEFAULT, NODES_MAX = 2, 1000
 GROUPS_DEFAULT, GROUPS_MAX = 256, 65536
-FILE_BYTES_MAX = 1 << 20
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}\Z")
 _STREAM_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}\Z")
 
@@ -70,7 +70,7 @@ def _memory(table: Table, nodes: int) -> tuple[int | None, dict[int, int]]:
     budgets = table.table("memory_per_node")
     found: dict[int, int] = {}
     for key in list(budgets.values):
-        if not key.isdigit() or int(key) >= nodes:
+        if not is_number(key) or int(key) >= nodes:
             raise budgets.error(f"there is no node {key}", key, f"nodes are 0 to {nodes - 1}")
         size = budgets.size(key)
         assert size is not None
@@ -110,24 +110,14 @@ def _join_order(table: Table) -> str | None:
 
 
 def _load(path: Path) -> Mapping[str, object]:
+    if not path.exists():
+        hint = "give the path of a .toml file"
+        raise QueryFileError("there is no such query file", where=str(path), hint=hint)
     try:
-        if path.stat().st_size > FILE_BYTES_MAX:
-            raise QueryFileError(f"is larger than {FILE_BYTES_MAX} bytes", where=str(path))
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise QueryFileError(
-            "there is no such query file", where=str(path), hint="give the path of a .toml file"
-        ) from None
-    except OSError as error:
-        raise QueryFileError(f"cannot be read: {error.strerror}", where=str(path)) from None
-    except UnicodeDecodeError as error:
-        raise QueryFileError(f"is not UTF-8 text (byte {error.start})", where=str(path)) from None
-    except tomllib.TOMLDecodeError as error:
-        raise QueryFileError(
-            f"is not valid TOML: {error}",
-            where=str(path),
-            hint="texts need quotes, tables look like [streams.a]",
-        ) from None
+        return read_toml_file(path)
+    except TomlError as error:
+        hint = error.hint or "texts need quotes, tables look like [streams.a]"
+        raise QueryFileError(error.what, where=str(path), hint=hint) from None
 
 
 def _query_name(table: Table, path: Path) -> str:

@@ -34,7 +34,9 @@ def number_type(text: str) -> str:
     """The type of a numeric literal; "" if it has too many digits."""
     if "e" in text.lower():
         return "double"
-    if "." not in text:
+    if (
+        "." not in text and len(text) <= 20
+    ):  # more digits fit no whole type, and may be too many for int()
         value = int(text)
         if -(1 << 31) <= value < 1 << 31:
             return "int"

@@ -10,7 +10,7 @@ from pathlib import Path
 from engine.query.formats import MESSAGES, REFUSED, VALUE_FORMATS, Format
 from engine.query.scope import closest
 from engine.query.secrets import Options, substituted
-from engine.query.values import Table
+from engine.query.values import Table, is_number
 
 _RUNS_CODE = ("jdbc",)  # drivers take scripts and class names in their URL
 _MODULE = re.compile(r"\s*([\w.$]+)\s+(required|requisite|sufficient|optional)\b")
@@ -128,7 +128,7 @@ def _checked(options: Table, name: str, text: str, folder: Path) -> str:
                 name,
                 f'write for example "{_MODULES[0]} required username=… password=…;"',
             )
-    if name == "port" and not (text.isdecimal() and 0 < int(text) < 65536):
+    if name == "port" and not (is_number(text) and 0 < int(text) < 65536):
         raise options.error("must be a port, 1 to 65535", name)
     return text
 

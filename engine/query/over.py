@@ -152,7 +152,7 @@ class Over:
 
     def _count(self, start: exp.Expr) -> int:
         good = isinstance(start, exp.Literal) and not start.is_string and start.name.isdigit()
-        if not good or int(start.name) > ROWS_MAX:
+        if not good or len(start.name) > 9 or int(start.name) > ROWS_MAX:
             what = f"ROWS needs a whole number up to {ROWS_MAX}, not `{self.text.source(start)}`"
             raise self.text.error(what, start, _FRAME)
         return int(start.name)

@@ -57,7 +57,7 @@ def _total(text: str, units: Mapping[str, float]) -> float | None:
             return None
         total += float(found.group(1)) * units[found.group(2).lower()]
         at = found.end()
-    return total if at else None
+    return total if at and math.isfinite(total) else None
 
 
 @dataclass(slots=True)
@@ -134,7 +134,7 @@ class Table:
         found: dict[int, float] = {}
         for node, share in self.table(key).values.items():
             good = isinstance(share, int | float) and not isinstance(share, bool)
-            if not node.isdecimal() or not good or not _is_share(share):
+            if not is_number(node) or not good or not _is_share(share):
                 raise self.error(
                     f"must give shares by node, not {node} = {_shown(share)}",
                     key,
@@ -161,6 +161,11 @@ class Table:
         if default is None:
             raise self.error("is missing", key, hint)
         return default
+
+
+def is_number(key: str) -> bool:
+    """Whether a table's key is a node's number: plain digits, and few enough to be one."""
+    return key.isascii() and key.isdigit() and len(key) <= 9
 
 
 def _is_share(value: object) -> bool:

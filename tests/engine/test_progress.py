@@ -219,7 +219,7 @@ def test_settings_file_that_cannot_be_read(tmp_path: Path) -> None:
     with pytest.raises(SettingError, match="cannot be read"):
         Settings.load(environment={}, file=tmp_path / "none.toml")
     (tmp_path / "bad.toml").write_text("=")
-    with pytest.raises(SettingError, match="cannot be read"):
+    with pytest.raises(SettingError, match="is not TOML"):
         Settings.load(environment={}, file=tmp_path / "bad.toml")
 
 

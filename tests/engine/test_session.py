@@ -16,6 +16,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 
+from control.logs import LOG_BYTES_MAX
 from engine import class_archive, lock, session, worker_daemon
 from engine.arrow_map import map_in_arrow
 from engine.errors import CheckpointError, SetupError
@@ -210,12 +211,11 @@ def test_log_folder_that_cannot_be_made(tmp_path: Path) -> None:
             pass
 
 
-def test_large_log_is_set_aside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(session, "LOG_BYTES_MAX", 3)
-    (tmp_path / "spark.log").write_text("old words")
+def test_large_log_is_set_aside(tmp_path: Path) -> None:
+    (tmp_path / "spark.log").write_text("x" * (LOG_BYTES_MAX + 1))
     with session._log(tmp_path):
         pass
-    assert (tmp_path / "spark.log.1").read_text() == "old words"
+    assert (tmp_path / "spark.log.1").stat().st_size == LOG_BYTES_MAX + 1
     assert (tmp_path / "spark.log").read_text() == ""
 
 

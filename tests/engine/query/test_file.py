@@ -111,7 +111,7 @@ def change(old: str, new: str) -> str:
 
 
 BAD = {
-    "syntax": (change('name = "tri"', "name = tri"), "not valid TOML.*line 2, column"),
+    "syntax": (change('name = "tri"', "name = tri"), "is not TOML.*line 2, column"),
     "unknown key": ("node = 2\n" + GOOD, r"tri\.toml: node: is not known\n  did you mean `nodes`"),
     "unknown stream key": (
         change('time = "ts"', 'tme = "ts"'),
