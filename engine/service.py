@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import threading
 import time
+import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,7 +23,7 @@ from control.samples import Heartbeat, Sample
 from engine.adapt.desk import Desk
 from engine.adapt.errands import Wish
 from engine.demo import prune
-from engine.errors import HostError, SpillwayError
+from engine.errors import HostError, QueryFileError, SpillwayError
 from engine.host import EngineHost, QueryStatus
 from engine.lifecycle import LIVE, State
 from engine.plan.tree import Plan
@@ -39,6 +40,7 @@ BEAT_S = 1.0
 TELL_S = 0.3
 STATES_S = 1.0
 PRUNE_S = 60.0
+FRAMES_MAX = 12  # of a failed command's traceback in the log
 
 
 @dataclass
@@ -95,8 +97,10 @@ class Service:
             stop.wait(POLL_S)
         self._end()
 
-    def run_once(self) -> None:
-        """Everything that is due."""
+    def run_once(self, *, force: bool = False) -> None:
+        """Everything that is due; with `force`, everything."""
+        if force:
+            self._due.clear()
         for command in self.store.commands.take(self.clock()):
             self._obey(command)
         if self._is_due("states", STATES_S):
@@ -171,7 +175,8 @@ class Service:
             spec = spec_of(row, self.data, self.roots)
             self.host.register(spec, ())
             self._kept[row.name] = _Kept(row, spec, plan_of(spec), wanted=Wanted.STOPPED)
-        except SpillwayError as error:
+        except (SpillwayError, OSError) as failure:
+            error = failure if isinstance(failure, SpillwayError) else _not_placed(row, failure)
             if row.state != "failed" or row.error != str(error):
                 self.store.queries.told(row.name, "failed", str(error), row.about, self.clock())
 
@@ -223,10 +228,19 @@ class Service:
     # -- commands ------------------------------------------------------------------------------------
 
     def _obey(self, command: Command) -> None:
+        """Carry a command out. Whatever goes wrong is this command's end, never the engine's: the error of a user is
+        told as it is; any other one may name files of this machine, so it goes to the log alone."""
         try:
             outcome = self._do(command)
-        except (SpillwayError, ValueError, KeyError) as error:
+        except SpillwayError as error:
             self._ended(command.id, CommandState.REFUSED, str(error))
+            return
+        except Exception as error:  # noqa: BLE001 (the next command must find an engine)
+            self.warn(
+                f"command {command.id}: {''.join(traceback.format_exception(error, limit=-FRAMES_MAX))}"
+            )
+            text = f"the engine met an error that it did not expect: see command {command.id} in engine.log"
+            self._ended(command.id, CommandState.FAILED, text)
             return
         if outcome is not None:
             self._ended(command.id, CommandState.DONE, outcome)
@@ -270,6 +284,11 @@ class Service:
     def _workload(self, kept: _Kept, body: Mapping[str, Any]) -> str:
         said = []
         if "stream" in body:
+            if body["stream"] not in list(kept.spec.streams):
+                raise HostError(
+                    f"there is no stream {body['stream']!r} in query {kept.row.name}",
+                    hint=f"Its streams are: {', '.join(kept.spec.streams)}.",
+                )
             now_us = int(self.clock() * 1e6)
             workload.change(kept.spec.checkpoint, body["stream"], body["options"], now_us=now_us)
             said.append(f"{body['stream']} changes with the next tick")
@@ -336,6 +355,15 @@ class Service:
             self._say(str(error))
 
 
+def _not_placed(row: QueryRow, error: OSError) -> SpillwayError:
+    """The query's file cannot be put into the data folder."""
+    return QueryFileError(
+        f"query {row.name} cannot be put on disk: {error.strerror}",
+        where=str(error.filename or ""),
+        hint="Make room there, or give the engine write permission: it tries again every second.",
+    )
+
+
 def _about(kept: _Kept, status: QueryStatus) -> dict[str, Any]:
     spec = kept.spec
     return {
@@ -356,6 +384,10 @@ def _about(kept: _Kept, status: QueryStatus) -> dict[str, Any]:
 
 
 def _options(spec: QuerySpec, stream: str) -> dict[str, str]:
-    """Of a generated stream: what may be changed, as it is now."""
-    found = workload.current(spec.checkpoint, stream)
+    """Of a generated stream: what may be changed, as it is now. A damaged record is the query's own affair, which its
+    next start tells: here it is only not shown."""
+    try:
+        found = workload.current(spec.checkpoint, stream)
+    except (SpillwayError, OSError):
+        found = None
     return dict(found.values) if found else {}

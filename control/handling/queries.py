@@ -79,6 +79,10 @@ def workload(ports: Ports, asked: Asked) -> Answer:
         return Answer(Status.INVALID, "nothing to change is given: stream and options, or slow")
     if ("stream" in asked.body) != ("options" in asked.body):
         return Answer(Status.INVALID, "stream and options go together")
+    known = sorted(row.about.get("streams") or ())  # empty until the engine has told of the query
+    if known and "stream" in asked.body and asked.body["stream"] not in known:
+        text = f"there is no stream {asked.body['stream']!r}: there are {', '.join(known)}"
+        return Answer(Status.INVALID, text)
     return Answer(
         Status.ACCEPTED, "on its way to the engine", told(ports, asked, "workload", asked.body)
     )

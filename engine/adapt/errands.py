@@ -120,13 +120,18 @@ class Errands:
             text = why or f"action {wish.cancel} is cancelled"
             self._end(wish.command, REFUSED if why else DONE, text, [wish.cancel])
             return
-        changed = proposals.drift(proposals.from_json(wish.fingerprint), desk.snapshot())
+        try:
+            changed = proposals.drift(proposals.from_json(wish.fingerprint), desk.snapshot())
+            plan = plan_from_json(wish.plan)
+        except (ValueError, LookupError, TypeError, AttributeError) as error:
+            text = f"this is no plan of this version's ({type(error).__name__}: {error})"
+            self._end(wish.command, FAILED, f"{text}; state unchanged", [])
+            return
         if changed:
             text = "the proposal is stale: " + "; ".join(map(str, changed[:8]))
             said = [{"why": "stale", "text": str(one)} for one in changed]
             self._end(wish.command, REFUSED, text, [], said)
             return
-        plan = plan_from_json(wish.plan)
         self._now.append(_Errand(wish, plan, list(plan.steps), desk.records))
 
     def _further(self, desk: Desk, errand: _Errand) -> None:

@@ -13,7 +13,14 @@ from control.errors import TomlError
 from control.toml import read_toml_file
 from engine.errors import QueryFileError
 from engine.query.formats import SINKS, SOURCES
-from engine.query.model import Field, OperatorSpec, QuerySpec, SinkSpec, StreamSpec
+from engine.query.model import (
+    Field,
+    OperatorSpec,
+    QuerySpec,
+    SinkSpec,
+    StreamSpec,
+    is_stream_name,
+)
 from engine.query.options import option_paths, read_format, read_options, read_value_format
 from engine.query.paths import check_apart, check_roots, check_source, local_path
 from engine.query.schema import read_schema
@@ -22,7 +29,6 @@ from engine.query.values import Table, is_number
 NODES_DEFAULT, NODES_MAX = 2, 1000
 GROUPS_DEFAULT, GROUPS_MAX = 256, 65536
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}\Z")
-_STREAM_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}\Z")
 
 
 def read_query(path: Path, *, roots: Sequence[Path] | None = None) -> QuerySpec:
@@ -136,7 +142,7 @@ def _stream_tables(table: Table) -> dict[str, Table]:
         raise table.error("is empty", "streams", hint)
     seen: set[str] = set()
     for name in streams.values:
-        if not _STREAM_NAME.match(name):
+        if not is_stream_name(name):
             raise streams.error("is not a stream's name", name, "use letters, digits and _")
         if name.lower() in seen:
             raise streams.error("differs from another stream only in capitals", name)

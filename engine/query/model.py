@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+
+_STREAM_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
+
+
+def is_stream_name(text: object) -> bool:
+    """Whether a stream may be called so. Files and folders bear the names of streams, so nothing else may be in them."""
+    return isinstance(text, str) and _STREAM_NAME.fullmatch(text) is not None
 
 
 @dataclass(frozen=True, slots=True)

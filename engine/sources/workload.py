@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.errors import HostError, QueryFileError, SourceError
-from engine.query.model import StreamSpec
+from engine.query.model import StreamSpec, is_stream_name
 from engine.sources.generator import FORMAT, generate
 from engine.sources.knobs import LIVE, OPTIONS, read_knobs
 from engine.sources.segments import Segment, fixed_of, keys_dealt, live_of
@@ -175,6 +175,12 @@ def read(path: Path) -> Record | None:
 
 
 def _path(folder: Path, stream: str) -> Path:
+    """A stream's record. The name of a stream is no path, whoever gives it: it cannot lead out of the folder."""
+    if not is_stream_name(stream):
+        raise SourceError(
+            f"there is no stream {stream!r}: this is no stream's name",
+            hint="Names of streams are letters, digits and _.",
+        )
     return folder / f"{stream}.json"
 
 

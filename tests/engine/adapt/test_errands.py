@@ -84,6 +84,19 @@ def test_what_drifted_is_refused_and_nothing_begins(local: tuple[Local, Desk]) -
     assert not desk.records.actions
 
 
+def test_a_plan_that_cannot_be_read_is_its_commands_failure(local: tuple[Local, Desk]) -> None:
+    """The query ticks on, whatever was left on its desk."""
+    made, desk = local
+    for n, (plan, seen) in enumerate(
+        [({"steps": 5}, {}), ({"steps": [{"do": "x"}]}, {}), ({}, {"v": []})]
+    ):
+        desk.errands.leave(Wish(f"c{n}", "ann", plan, seen))
+    go_on(made, desk, 1)
+    told = desk.errands.outcomes()
+    assert [one.state for one in told] == ["failed"] * 3
+    assert all("state unchanged" in one.body["text"] for one in told)
+
+
 def test_the_desk_judges_again(local: tuple[Local, Desk]) -> None:
     _, desk = local
     op, some = groups(desk, 0, 1)
