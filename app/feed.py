@@ -23,7 +23,7 @@ from app.problems import Problem
 from control.errors import ControlError, StoreError
 from control.handling.plans import HOLD
 from control.ledger import ActionRow, Alert, QueryRow, RuleRow
-from control.samples import Heartbeat, Sample, Series
+from control.samples import RATES, Heartbeat, Sample, Series
 
 T = TypeVar("T")
 KEPT_MAX = 512
@@ -227,11 +227,15 @@ class Feed:
         return self.kept(("series", query, range_s, points, self._tick(query)), SERIES_S, read)
 
     def recent(self, query: str, figure: str) -> float | None:
-        """The mean of the last seconds: single ticks jump."""
+        """The mean of the last seconds, of a rate by the time that it is about: single ticks jump."""
         series = self.query_series(query, RECENT_S, RECENT_POINTS)
         column = series.values[figure] if len(series.time_s) else np.zeros(0)
-        known = column[np.isfinite(column)]
-        return float(known.mean()) if len(known) else None
+        known = np.isfinite(column)
+        weights = np.ones(len(column))
+        if figure in RATES and len(column):
+            weights = np.nan_to_num(series.values["covered_s"], nan=1.0)
+        some = weights[known] if weights[known].any() else np.ones(int(known.sum()))
+        return float(np.average(column[known], weights=some)) if known.any() else None
 
     def node_series(self, query: str, range_s: float, points: int) -> Series:
         metrics = self._parts.store.metrics

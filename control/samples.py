@@ -31,7 +31,9 @@ QUERY_FIGURES = (
     "disk_bytes",
     "checkpoint_bytes",
     "lag_s",
+    "covered_s",  # the time that the rates are about: 0 where they are those of the sample before
 )
+RATES = frozenset({"rows_in_per_s", "rows_out_per_s"})  # figures that are about `covered_s`
 GROUP_FIGURES = (  # columns of snapshot.Groups that have a history of their own
     "owner",
     "memory_bytes",

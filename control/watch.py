@@ -16,7 +16,7 @@ from control.ports import Store
 from control.rules import Mode
 
 RECENT_S = 120.0
-RECENT_POINTS = 60
+RECENT_POINTS = 256  # every sample of that time, so that counts add up
 Disks = Callable[[], Mapping[str, tuple[int, int]]]
 
 

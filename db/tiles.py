@@ -13,12 +13,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from control.samples import NODE_FIGURES, QUERY_FIGURES
+from control.samples import NODE_FIGURES, QUERY_FIGURES, RATES
 from control.snapshot import Doubles, Longs
 from db.blobs import Arrays, from_blob, to_blob
 
 RAW, MINUTE_S, QUARTER_S = 0, 60, 900
 SPANS: Mapping[int, int] = {RAW: 300, MINUTE_S: 3600, QUARTER_S: 86_400}
+NO_TIME_S = 2.0**-30  # what a sample that is about no time counts beside none that is
+COVERED = QUERY_FIGURES.index("covered_s")
 Floats = npt.NDArray[np.float32]
 
 
@@ -112,7 +114,8 @@ def _padded(nodes: Floats, most: int) -> Floats:
 
 
 def bucketed(tiles: Sequence[Tile], step_s: float) -> Tile:
-    """Means over each step, by count; what is unknown (NaN) has no part in them."""
+    """Means over each step, by count, of rates by the time that they are about; what is unknown (NaN) has no
+    part in them."""
     some = [tile for tile in tiles if len(tile)]
     if not some:
         return empty()
@@ -124,14 +127,36 @@ def bucketed(tiles: Sequence[Tile], step_s: float) -> Tile:
     return Tile(
         bucket[starts] * step_s,
         np.add.reduceat(whole.count, starts),
-        _means(whole.figures, whole.count, starts),
-        _means(whole.nodes, whole.count, starts).astype(np.float32),
+        _by_weight(whole, whole.figures, QUERY_FIGURES, starts),
+        _by_weight(whole, whole.nodes, NODE_FIGURES, starts).astype(np.float32),
     )
 
 
-def _means(values: npt.NDArray[np.floating], count: Longs, starts: npt.NDArray[np.intp]) -> Doubles:
+def _by_weight(
+    whole: Tile,
+    values: npt.NDArray[np.floating],
+    names: Sequence[str],
+    starts: npt.NDArray[np.intp],
+) -> Doubles:
+    """Means of named rows: rates count by the seconds that they are about, which add up; all else by ticks."""
+    count = whole.count.astype(np.float64)
+    means = _means(values, count, starts)
+    covered = whole.figures[COVERED]
+    # A version before did not say how long: as if it were a second a tick. Where no time is covered, all count alike.
+    seconds = np.where(np.isnan(covered), count, covered) + NO_TIME_S * count
+    rates = [row for row, name in enumerate(names) if name in RATES]
+    means[rates] = _means(values[rates], seconds, starts)
+    if names is QUERY_FIGURES:
+        unknown = np.isnan(means[COVERED])
+        sums = np.add.reduceat(np.nan_to_num(covered), starts)
+        means[COVERED] = np.where(unknown, np.nan, sums)
+    return means
+
+
+def _means(
+    values: npt.NDArray[np.floating], weights: Doubles, starts: npt.NDArray[np.intp]
+) -> Doubles:
     """Of runs of the last axis, weighted. Nodes that are partly unknown count where they are known."""
-    weights = count.astype(np.float64)
     unknown = np.isnan(values)
     if not unknown.any():
         sums = np.add.reduceat(values * weights, starts, axis=-1)

@@ -115,6 +115,7 @@ def tick_report(
     placements: Mapping[str, Sequence[int]],
     stats: Mapping[str, GroupStats],
     batch: int | None,
+    began_s: float,
     seconds: float,
     nodes: int,
 ) -> TickReport:
@@ -123,22 +124,23 @@ def tick_report(
     owner = {op: np.array(some, dtype=np.int64) for op, some in placements.items()}
     figures = commit.stats
     return TickReport(
-        query,
-        manifest.version,
-        batch,
-        figures["time_s"],
-        seconds,
-        figures["rows_in"],
-        figures["rows_out"],
-        figures["null_key_rows"],
-        figures["late_rows"],
-        sum(int(rows.sum()) for rows in held.values()),
-        node_reports(manifest, outcome, held, owner, nodes),
-        tuple(
+        query=query,
+        version=manifest.version,
+        tick=batch,
+        time_s=figures["time_s"],
+        began_s=began_s,
+        seconds=seconds,
+        rows_in=figures["rows_in"],
+        rows_out=figures["rows_out"],
+        null_key_rows=figures["null_key_rows"],
+        late_rows=figures["late_rows"],
+        held_rows=sum(int(rows.sum()) for rows in held.values()),
+        nodes=node_reports(manifest, outcome, held, owner, nodes),
+        groups=tuple(
             stats[op.id].report(op.id, owner[op.id], *manifest.by_group(op.id, op.groups))
             for op in flow.ops
         ),
-        operator_reports(flow, outcome),
+        operators=operator_reports(flow, outcome),
     )
 
 

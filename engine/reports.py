@@ -60,7 +60,7 @@ class GroupReport:
     rows_out_per_s: Doubles
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TickReport:
     """One committed manifest version. `tick` is None for a commit made without input."""
 
@@ -68,6 +68,7 @@ class TickReport:
     version: int
     tick: int | None
     time_s: float  # wall clock at commit, epoch seconds
+    began_s: float  # by the same clock: when its batch was handed over
     seconds: float  # engine time for this tick, hand-over to commit
     rows_in: int
     rows_out: int

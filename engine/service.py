@@ -309,7 +309,7 @@ class Service:
     def _seated(self, run: QueryRun, desk: Desk) -> None:
         """A query is about to tick: watch it. Called by its thread; the store is asked for no more than its budgets."""
         kept = self._kept[run.spec.name]
-        telemetry = Telemetry(self.take, self.clock)
+        telemetry = Telemetry(self.take, self.clock, self.settings.trigger_seconds)
         desk.ticker.ports = (*desk.ticker.ports, telemetry)
         desk.watch = telemetry.look
         run.slow.update(kept.slow)

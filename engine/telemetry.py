@@ -14,7 +14,8 @@ import numpy as np
 
 from control.samples import GroupChange, Sample
 from control.snapshot import ClusterSnapshot, Doubles, Longs
-from engine.reports import NodeReport, TickReport
+from engine.rates import Rates
+from engine.reports import TickReport
 
 if TYPE_CHECKING:
     from engine.adapt.desk import Desk
@@ -31,64 +32,58 @@ class _Sum:
 
     ticks: int = 0
     seconds: float = 0.0
-    rows_in: int = 0
-    rows_out: int = 0
     late: int = 0
     null_keys: int = 0
     held: int = 0
     checkpoint_bytes: int = 0
     wall_s: dict[int, float] = field(default_factory=dict)
-    nodes_in: dict[int, int] = field(default_factory=dict)
-    nodes_out: dict[int, int] = field(default_factory=dict)
     operators: dict[tuple[str, int], list[float]] = field(default_factory=dict)
 
     def add(self, report: TickReport) -> None:
         self.ticks += 1
         self.seconds += report.seconds
-        self.rows_in += report.rows_in
-        self.rows_out += report.rows_out
         self.late += report.late_rows
         self.null_keys += report.null_key_rows
         self.held = report.held_rows
         self.checkpoint_bytes += sum(node.checkpoint_bytes for node in report.nodes)
         for node in report.nodes:
-            self._node(node)
+            self.wall_s[node.node] = self.wall_s.get(node.node, 0.0) + node.wall_s
         for op in report.operators:
             sums = self.operators.setdefault((op.operator, op.node), [0.0] * 4)
             for at, value in enumerate((op.rows_in, op.rows_out, op.cpu_s, op.wall_s)):
                 sums[at] += value
 
-    def _node(self, node: NodeReport) -> None:
-        n = node.node
-        self.wall_s[n] = self.wall_s.get(n, 0.0) + node.wall_s
-        self.nodes_in[n] = self.nodes_in.get(n, 0) + node.rows_in
-        self.nodes_out[n] = self.nodes_out.get(n, 0) + node.rows_out
-
 
 class Telemetry:
-    """Made for one run of a query; `publish` and `look` are called by the thread that ticks."""
+    """Made for one run of a query; `publish` and `look` are called by the thread that ticks. `every_s`: how
+    often batches begin at most."""
 
-    def __init__(self, take: Callable[[Sample], None], clock: Callable[[], float]) -> None:
+    def __init__(
+        self, take: Callable[[Sample], None], clock: Callable[[], float], every_s: float
+    ) -> None:
         self._take, self._clock = take, clock
         self._sum = _Sum()
         self._busy = np.zeros(0)
         self._at_s = clock()
+        self._rates = Rates(self._at_s, every_s)
         self._version = -1
         self._placed: tuple[Longs, Longs] | None = None
 
     def publish(self, report: TickReport) -> None:
         self._sum.add(report)
+        self._rates.add(report)
 
     def look(self, desk: Desk) -> None:
         """A sample, if there is something new and the last one is old enough."""
         now = self._clock()
+        self._at_s = min(self._at_s, now)  # the clock was set back
         version = desk.ticker.manifest.version
         if now - self._at_s < LEAST_S or (version == self._version and now - self._at_s < 1.0):
             return
         elapsed, self._at_s, self._version = max(now - self._at_s, 1e-3), now, version
         done, self._sum = self._sum, _Sum(held=self._sum.held)
         snapshot = self._seen(desk, done, elapsed)
-        self._take(self._sample(desk, snapshot, done, elapsed))
+        self._take(self._sample(desk, snapshot, done))
 
     def _seen(self, desk: Desk, done: _Sum, elapsed: float) -> ClusterSnapshot:
         """The desk's snapshot with what only this knows: how busy nodes are."""
@@ -101,12 +96,12 @@ class Telemetry:
         self._busy += weight * (np.minimum(wall / elapsed, 1.0) - self._busy)
         return replace(bare, nodes=replace(bare.nodes, busy=self._busy.copy()))
 
-    def _sample(self, desk: Desk, snapshot: ClusterSnapshot, done: _Sum, elapsed: float) -> Sample:
-        nodes = snapshot.nodes
+    def _sample(self, desk: Desk, snapshot: ClusterSnapshot, done: _Sum) -> Sample:
+        nodes, rates = snapshot.nodes, self._rates.take(self._at_s)
         count = len(nodes)
         figures = {
-            "rows_in_per_s": done.rows_in / elapsed,
-            "rows_out_per_s": done.rows_out / elapsed,
+            "rows_in_per_s": rates.rows_in_per_s,
+            "rows_out_per_s": rates.rows_out_per_s,
             "tick_s": done.seconds / done.ticks if done.ticks else float("nan"),
             "held_rows": float(done.held),
             "late_rows": float(done.late),
@@ -115,14 +110,15 @@ class Telemetry:
             "disk_bytes": float(nodes.disk_bytes.sum()),
             "checkpoint_bytes": float(done.checkpoint_bytes),
             "lag_s": _lag(desk.ticker.manifest.seen, self._at_s),
+            "covered_s": rates.covered_s,
         }
         by_node: dict[str, Doubles] = {
             "memory_bytes": nodes.memory_bytes.astype(np.float64),
             "held_bytes": _by_node(desk.copied_bytes, count),
             "disk_bytes": nodes.disk_bytes.astype(np.float64),
             "budget_bytes": nodes.budget_bytes.astype(np.float64),
-            "rows_in_per_s": _by_node(done.nodes_in, count) / elapsed,
-            "rows_out_per_s": _by_node(done.nodes_out, count) / elapsed,
+            "rows_in_per_s": _by_node(rates.node_in_per_s, count),
+            "rows_out_per_s": _by_node(rates.node_out_per_s, count),
             "busy": nodes.busy,
         }
         operators = [

@@ -13,7 +13,7 @@ from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from engine import lasting, tidy, watermarks
 from engine.adapt import edits
@@ -56,6 +56,13 @@ if TYPE_CHECKING:
 EVERYBODY: Admissions = MappingProxyType({})
 
 
+class _Begun(NamedTuple):
+    """When a tick began: on the clock on the wall, and on the one that only goes forward."""
+
+    time_s: float
+    counter_s: float
+
+
 class Ticker:
     """Runs ticks and commits them."""
 
@@ -93,7 +100,7 @@ class Ticker:
     ) -> TickReport:
         """Process one batch (or none: then held rows may be released), commit it, publish it. `rows` are
         those of `stages`: to look at them is to run the tick."""
-        started = time.perf_counter()
+        began = self._begun()
         orders = self.orders()
         admissions = {
             op.id: self._complete(op.id, admissions.get(op.id, OPEN), orders)
@@ -119,14 +126,14 @@ class Ticker:
         if self.anchor:
             self.anchor.settle(outcome.homes())
         self.noticed(outcome, commit)
-        return self._tell(outcome, batch, started, commit)
+        return self._tell(outcome, batch, began, commit)
 
     def replan(self, setup: Setup, commit: Commit) -> TickReport:
         """Go on with another plan, which a commit has put in place."""
         self.setup = setup
         self.stats = {op.id: self._stats_of(op) for op in setup.flow.ops}
         self.__dict__.pop("_one_stage", None)
-        return self._tell(Outcome({}, {}, [], {}, {}, {}, {}), None, time.perf_counter(), commit)
+        return self._tell(Outcome({}, {}, [], {}, {}, {}, {}), None, self._begun(), commit)
 
     def _stats_of(self, op: Op) -> GroupStats:
         return self.stats[op.id] if op.id in self.stats else GroupStats(op.groups)
@@ -140,21 +147,24 @@ class Ticker:
         orders: Orders,
     ) -> TickReport:
         """Commit and publish a change that came about beside the ticks."""
-        started = time.perf_counter()
+        began = self._begun()
         commit = self.commit(
             outcome, None, EVERYBODY, placement=placement, disk=disk, actions=actions, orders=orders
         )
-        return self._tell(outcome, None, started, commit)
+        return self._tell(outcome, None, began, commit)
 
     def _tell(
-        self, outcome: Outcome, batch: int | None, started: float, commit: Commit
+        self, outcome: Outcome, batch: int | None, began: _Begun, commit: Commit
     ) -> TickReport:
         """Publish a commit's results, and its report."""
         self._publish(commit)
-        report = self._report(outcome, batch, started, commit)
+        report = self._report(outcome, batch, began, commit)
         for port in self.ports:
             port.publish(report)
         return report
+
+    def _begun(self) -> _Begun:
+        return _Begun(self.wall(), time.perf_counter())
 
     def due(self) -> bool:
         """Is there something to do without input: rows on hold, or rows that the watermark has passed?"""
@@ -380,7 +390,7 @@ class Ticker:
     # -- report -------------------------------------------------------------------------------------
 
     def _report(
-        self, outcome: Outcome, batch: int | None, started: float, commit: Commit
+        self, outcome: Outcome, batch: int | None, began: _Begun, commit: Commit
     ) -> TickReport:
         return tick_report(
             self.setup.plan.name,
@@ -391,6 +401,7 @@ class Ticker:
             self.placements,
             self.stats,
             batch,
-            time.perf_counter() - started,
+            began.time_s,
+            time.perf_counter() - began.counter_s,
             self.setup.plan.nodes,
         )

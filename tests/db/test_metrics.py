@@ -9,9 +9,11 @@ import numpy as np
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from sqlalchemy import select, update
 
 from control.samples import GROUP_FIGURES, NODE_FIGURES, QUERY_FIGURES, GroupChange, Heartbeat
 from control.snapshot import Operator
+from db.metrics_schema import TICKS
 from db.open import Store
 from db.retention import Retention, tidy
 from db.tiles import Tile, bucketed, decode, encode, joined
@@ -281,3 +283,19 @@ def test_tiles_come_back(points: int, nodes: int, seed: int) -> None:
         np.testing.assert_array_equal(one, other)
     assert len(joined([tile, found])) == len(np.unique(tile.time_s))
     assert bucketed([tile, found], 1.0).count.sum() == 2 * tile.count.sum()
+
+
+def test_rates_of_a_version_that_did_not_say_how_long_count_by_ticks(store: Store) -> None:
+    """Its ticks have one figure less, its tiles no row of that name; both go on beside newer ones."""
+    old = [sample(S + at, value=float(at), rows_in_per_s=10.0 + at) for at in (0, 1)]
+    store.metrics.write(old)
+    with store.metrics.file.write() as db:
+        for id, body in list(db.execute(select(TICKS.c.id, TICKS.c.figures))):
+            shorter = body[: 8 * QUERY_FIGURES.index("covered_s")]
+            db.execute(update(TICKS).where(TICKS.c.id == id).values(figures=shorter))
+    (mean,) = store.metrics.query_series("q", S, S + 10, 1).values["rows_in_per_s"].tolist()
+    assert mean == 10.5
+    store.metrics.write([sample(S + 2, rows_in_per_s=40.0, covered_s=2.0)])
+    found = store.metrics.query_series("q", S, S + 10, 1)
+    assert found.values["rows_in_per_s"].tolist() == [pytest.approx((10 + 11 + 2 * 40) / 4)]
+    assert found.values["covered_s"].tolist() == [2.0]

@@ -30,7 +30,21 @@ NODES = tuple(
     )
     for n, mb in enumerate((4, 2, 0))
 )
-REPORT = TickReport("tri", 1, 0, 100.0, 0.5, 1000, 3000, 2, 1, 0, NODES, ())
+REPORT = TickReport(
+    query="tri",
+    version=1,
+    tick=0,
+    time_s=100.0,
+    began_s=99.5,
+    seconds=0.5,
+    rows_in=1000,
+    rows_out=3000,
+    null_key_rows=2,
+    late_rows=1,
+    held_rows=0,
+    nodes=NODES,
+    groups=(),
+)
 
 
 class Terminal(io.StringIO):
