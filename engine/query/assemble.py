@@ -51,7 +51,8 @@ def assemble(
     """The checked join; `limits` are the windows that are not conditions, `over` the window functions."""
     written, conditions = condition_windows(scope, conditions)
     equal = {id(term): _equality(term) for term in conditions}
-    keys = find_keys(scope, [e for e in equal.values() if e])
+    others = [term for term in conditions if not equal[id(term)]]
+    keys = find_keys(scope, [e for e in equal.values() if e], others)
     bounds = closed(scope, spec, [*limits, *written])
     single, several = _apart(conditions, equal, keys)
     used = (*several, *(output.term for output in outputs), *(group_terms(over) if over else ()))
@@ -115,15 +116,29 @@ def _check_after(scope: Scope, term: Term) -> None:
     culprit = refusal(term)
     if culprit:
         shown = scope.text.source(culprit.node)
-        raise scope.text.error(
-            f"cannot evaluate `{shown}` over the joined row: {culprit.why}", culprit.node
-        )
+        what = f"cannot evaluate `{shown}` over the joined row: {culprit.why}"
+        raise scope.text.error(what, culprit.node, _before_the_join(scope, culprit))
     if term.type == "void":
         raise scope.text.error("NULL alone has no type", term.node, "write CAST(NULL AS type)")
     try:
         arrow_type(term.type)
     except NoSuchType as reason:
         raise scope.text.error(f"`{scope.text.source(term.node)}`: {reason}", term.node) from None
+
+
+def _before_the_join(scope: Scope, culprit: Term) -> str:
+    """How a subquery in FROM computes what concerns one stream only."""
+    by_spark = culprit.op in ("call", "cast", "try_cast", "rlike", "ilike", "like")
+    if len(culprit.inputs) != 1 or not by_spark:
+        return ""
+    source = scope.sources[min(culprit.inputs)]
+    if len(source.branches) > 1 or source.branches[0].exprs:
+        return "compute it in the subquery in FROM, with CAST(… AS type)"
+    stream = source.branches[0].stream.name
+    return (
+        f"compute it before the join, as one more column: FROM (SELECT *, CAST(… AS type) AS x "
+        f"FROM {stream}) {source.alias}"
+    )
 
 
 class _Columns:

@@ -51,6 +51,14 @@ PRE = POST | _names("""
     width_bucket xxhash64
 """)
 
+_CHANGING = _names("""
+    now current_timestamp current_date current_time localtimestamp unix_timestamp rand randn random uuid
+    monotonically_increasing_id shuffle getdate sysdate today
+""")
+_ARRAYS = _names(
+    "explode explode_outer posexplode inline unnest flatten array struct map named_struct"
+)
+
 _AGGREGATES = _names("""
     any any_value approx_count_distinct array_agg avg bool_and bool_or collect_list collect_set
     corr count count_if first kurtosis last listagg max max_by mean median min min_by mode
@@ -73,6 +81,11 @@ def advice(name: str) -> str:
     if name in _AGGREGATES:
         over = f"over a window it is: {name}(v) OVER (PARTITION BY k ORDER BY ts ROWS 9 PRECEDING)"
         return over if name in OVER else f"over a window there are: {', '.join(sorted(OVER))}"
+    if name in _CHANGING:
+        return "it would be another at a restart; use a column of a stream"
+    if name in _ARRAYS:
+        return "take arrays apart before they enter the stream, or when you read the results"
     close = difflib.get_close_matches(name, PRE | set(ALIASES), n=3)
+    own = "functions of your own are not; " if not close else ""
     meant = f"did you mean {' or '.join(close)}? " if close else ""
-    return f"{meant}allowed in SELECT are: {', '.join(sorted(POST))}"
+    return f"{meant}{own}allowed in SELECT are: {', '.join(sorted(POST))}"

@@ -20,6 +20,19 @@ _CONNECT = (
 )
 
 
+_WHY = {
+    **dict.fromkeys(("<", "<=", ">", ">=", "<>", "and"), "a comparison"),
+    "or": "an OR",
+    "<=>": "an equality that takes nulls as equal",
+    "in": "an IN",
+}
+_INSTEAD = {
+    "or": "write a query for each side of the OR, or add an equality that always holds",
+    "<=>": "write =; rows whose key is null are then set aside and counted",
+    "in": "write a.k = b.k",
+}
+
+
 @dataclass(frozen=True, slots=True)
 class Equality:
     """`left = right` between two inputs."""
@@ -69,8 +82,9 @@ class Keys:
         return [found.span for found in self.classes]
 
 
-def find_keys(scope: Scope, equalities: list[Equality]) -> Keys:
-    """The key classes, which connect all inputs; an error, with what to do, if they do not."""
+def find_keys(scope: Scope, equalities: list[Equality], others: list[Term]) -> Keys:
+    """The key classes, which connect all inputs; an error, with what to do, if they do not. `others` are
+    the conditions that are no such equalities."""
     found: list[KeyClass] = []
     refused: list[_Unfit] = []
     for group in _classes(equalities):
@@ -80,7 +94,7 @@ def find_keys(scope: Scope, equalities: list[Equality]) -> Keys:
             refused.append(unfit)
     away = apart([key.span for key in found], len(scope.sources))
     if away:
-        raise _not_connected(scope, away, refused)
+        raise _not_connected(scope, away, refused, others)
     return Keys(tuple(found), tuple(e for e in equalities if not _covered(e, found)))
 
 
@@ -163,7 +177,9 @@ def _covered(equality: Equality, classes: list[KeyClass]) -> bool:
     )
 
 
-def _not_connected(scope: Scope, away: list[int], refused: list[_Unfit]) -> Exception:
+def _not_connected(
+    scope: Scope, away: list[int], refused: list[_Unfit], others: list[Term]
+) -> Exception:
     """Names the streams that no equality joins to the rest, or the equality that cannot be a key."""
     for unfit in refused:
         if unfit.inputs & set(away) and unfit.inputs - set(away):
@@ -172,5 +188,12 @@ def _not_connected(scope: Scope, away: list[int], refused: list[_Unfit]) -> Exce
     apart_names = ", ".join(names[n] for n in away)
     here = ", ".join(name for n, name in enumerate(names) if n not in away)
     what = f"no shared key: no equality joins {apart_names} to {here}"
+    for term in others:
+        if term.inputs & set(away):
+            shown = scope.text.source(term.node)
+            across = term.inputs - set(away)
+            why = _WHY.get(term.op, "no equality") if across else "about one side only"
+            hint = _INSTEAD.get(term.op, _CONNECT) if across else _CONNECT
+            return scope.text.error(f"{what}; `{shown}` is {why}", term.node, hint)
     at = scope.sources[away[0]].at
     return scope.text.error(what + " (cross joins are not supported)", at, _CONNECT)

@@ -15,9 +15,10 @@ from sqlglot import exp
 from sqlglot.dialects.spark import Spark
 from sqlglot.errors import ParseError, TokenError
 from sqlglot.parsers.spark import SparkParser
-from sqlglot.tokenizer_core import TokenType
+from sqlglot.tokenizer_core import Token, TokenType
 
 from engine.errors import SqlError
+from engine.query import mistakes
 
 _SHORT_TEXTS = (
     TokenType.CHAR,
@@ -47,6 +48,7 @@ QUOTED = re.compile(
 )
 
 
+_CLOSING = re.compile(r"\s*\)")
 _INTERVAL = re.compile(r"\s*[-+]?\s*INTERVAL\s+('[^']*'|-?\d+)\s+\w+", re.IGNORECASE)
 
 
@@ -71,10 +73,24 @@ class SqlText:
         spans = [(n.meta["start"], n.meta["end"]) for n in node.walk() if "start" in n.meta]
         if not spans:
             return node.sql(dialect="spark")
-        end = max(e for _, e in spans) + 1
+        start, end = min(s for s, _ in spans), max(e for _, e in spans) + 1
         while node.find(exp.Interval) and (tail := _INTERVAL.match(self.sql, end)):
             end = tail.end()  # its parts carry no places of their own
-        return self.sql[min(s for s, _ in spans) : end]
+        for _ in range(_open_parentheses(self.sql[start:end])):
+            closing = _CLOSING.match(self.sql, end)
+            end = closing.end() if closing else end
+        return self.sql[start:end]
+
+    def tokens(self) -> list[Token]:
+        """The words and signs of the text, comments aside."""
+        return PlainSpark().tokenize(self.sql)
+
+    def keyword(self, words: tuple[str, ...], near: exp.Expr) -> int:
+        """Where the last of these words before a node begins, else the first one after it, else the node."""
+        offset = start_of(near)
+        places = [t.start for t in self.tokens() if " ".join(t.text.upper().split()) in words]
+        before = [place for place in places if place <= offset]
+        return before[-1] if before else next(iter(places), offset)
 
 
 def start_of(node: exp.Expr | None) -> int:
@@ -90,29 +106,39 @@ def start_of(node: exp.Expr | None) -> int:
 def parse(text: SqlText) -> exp.Expr:
     """The one statement in the text."""
     try:
-        _refuse_short_texts(text)
+        tokens = text.tokens()
+        found = mistakes.before_parsing(tokens)
+        if found:
+            raise text.error(found.what, found.at, found.hint)
+        _refuse_short_texts(text, tokens)
         statements = sqlglot.parse(text.sql, read=PlainSpark)
     except ParseError as error:
         raise _parse_error(text, error) from None
     except TokenError as error:
-        opened = _open_quote(text.sql)
-        what = (
-            f"the quote {text.sql[opened]} is not closed"
-            if opened is not None
-            else str(error).splitlines()[0]
-        )
-        raise text.error(f"the SQL cannot be read: {what}", opened or 0) from None
-    found = [s for s in statements if s is not None]
-    if not found:
+        raise _token_error(text, error) from None
+    tree = next((s for s in statements if s and not isinstance(s, exp.Semicolon)), None)
+    if tree is None:
         raise text.error("the SQL is empty", 0, "write a SELECT … FROM … JOIN … ON …")
-    if len(found) > 1:
-        raise text.error("several statements are not supported", found[1], "write one SELECT")
-    return found[0]
+    while isinstance(tree, exp.Subquery) and not any(
+        v for k, v in tree.args.items() if k != "this"
+    ):
+        tree = tree.this  # the whole statement in parentheses
+    return tree
 
 
-def _refuse_short_texts(text: SqlText) -> None:
+def _token_error(text: SqlText, error: TokenError) -> SqlError:
+    opened = _open_quote(text.sql)
+    if opened is None:
+        return text.error(f"the SQL cannot be read: {str(error).splitlines()[0]}", 0)
+    sign = text.sql[opened]
+    hint = "end the comment with */" if sign == "/" else f"end it with {sign}"
+    if sign in "'\"":
+        hint += f"; a {sign} inside a text is written \\{sign} or {sign}{sign}"
+    return text.error(f"the SQL cannot be read: the quote {sign} is not closed", opened, hint)
+
+
+def _refuse_short_texts(text: SqlText, tokens: list[Token]) -> None:
     """sqlglot reads VARCHAR(3) as STRING, and would drop the 3 without a word."""
-    tokens = PlainSpark().tokenize(text.sql)
     for before, token, after in zip(tokens, tokens[1:], tokens[2:], strict=False):
         if (
             token.token_type in _SHORT_TEXTS
@@ -129,11 +155,23 @@ def _refuse_short_texts(text: SqlText) -> None:
 def _parse_error(text: SqlText, error: ParseError) -> SqlError:
     first = error.errors[0] if error.errors else {}
     offset = _offset(text.sql, first.get("line"), first.get("col"), first.get("highlight") or "")
+    tokens = text.tokens()
+    found = mistakes.at_token(tokens, mistakes.position(tokens, offset))
+    if found:
+        return text.error(f"the SQL cannot be parsed: {found.what}", found.at, found.hint)
     what = str(first.get("description") or error).split(" but got <Token")[0].rstrip(". ")
     if what.startswith("Required keyword"):
         what = "something is missing here"
+    elif what.startswith("Invalid expression"):
+        what = "this was not expected here"
     near = f" near `{first['highlight']}`" if first.get("highlight") else ""
     return text.error(f"the SQL cannot be parsed{near}: {what}", offset)
+
+
+def _open_parentheses(sql: str) -> int:
+    """How many parentheses the text opens and does not close, texts and comments aside."""
+    plain = QUOTED.sub(" ", sql)
+    return max(0, plain.count("(") - plain.count(")"))
 
 
 def _open_quote(sql: str) -> int | None:

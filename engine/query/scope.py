@@ -118,16 +118,21 @@ class Scope:
             raise self._no_column(column, tuple(range(len(self.sources))))
         if len(found) > 1:
             choices = [f"{self.sources[ref.input].alias}.{ref.field.name}" for ref in found]
-            raise self.text.error(
-                f"column `{column.name}` is ambiguous: {' or '.join(choices)}",
-                column,
-                f"write for example {choices[0]}",
-            )
+            hint = f"write for example {choices[0]}"
+            if isinstance(column.parent, exp.EQ | exp.Join):
+                hint = f"write ON {' = '.join(choices[:2])}, or USING ({column.name})"
+            what = f"column `{column.name}` is ambiguous: {' or '.join(choices)}"
+            raise self.text.error(what, column, hint)
         return found[0]
 
     def _no_source(self, column: exp.Column) -> Exception:
         names = [source.alias for source in self.sources]
-        hint = closest(column.table, names) or f"in FROM are: {', '.join(names)}"
+        wanted = column.table.lower()
+        called = [s.alias for s in self.sources if s.branches[0].stream.name.lower() == wanted]
+        if called:
+            hint = f"it is called {' and '.join(called)} there: write {called[0]}.{column.name}"
+        else:
+            hint = closest(column.table, names) or f"in FROM are: {', '.join(names)}"
         return self.text.error(f"there is no stream `{column.table}` in FROM", column, hint)
 
     def _no_column(self, column: exp.Column, positions: tuple[int, ...]) -> Exception:
@@ -138,9 +143,23 @@ class Scope:
         hints = [closest(column.name, names) or f"columns are: {', '.join(dict.fromkeys(names))}"]
         if owners:
             hints.append(f"`{column.name}` is in {', '.join(owners)}")
+        meant = _other_meaning(column)
+        if meant and not column.table:
+            hints.insert(0, meant)
         return self.text.error(
             f"column `{column.name}` is not in {place}", column, "; ".join(hints)
         )
+
+
+def _other_meaning(column: exp.Column) -> str:
+    """What a name that is no column may be: one that SELECT gives, or a text without its quotes."""
+    select = column.find_ancestor(exp.Select)
+    for given in select.expressions if select and column.find_ancestor(exp.Where) else ():
+        if isinstance(given, exp.Alias) and given.alias.lower() == column.name.lower():
+            inside = given.this.sql(dialect="spark")
+            return f"SELECT names it after WHERE has run: write {inside}"
+    compared = isinstance(column.parent, exp.EQ | exp.NEQ | exp.In | exp.Like)
+    return f"a text needs quotes: '{column.name}'" if compared else ""
 
 
 def closest(name: str, names: list[str]) -> str:
@@ -156,7 +175,8 @@ def source_of(text: SqlText, table: exp.Table, streams: dict[str, StreamSpec]) -
     stream = None if table.args.get("db") else lowered.get(table.name.lower())
     if stream is None:
         hint = closest(table.name, list(streams)) or f"streams are: {', '.join(streams)}"
-        raise text.error(f"there is no stream `{text.source(table)}`", table, hint)
+        shown = ".".join(text.source(part) for part in table.parts)
+        raise text.error(f"there is no stream `{shown}`", table, hint)
     alias = table.alias or stream.name
     check_alias(text, alias, table)
     return Source(alias, stream.fields, (Branch(stream),), start_of(table))

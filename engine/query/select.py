@@ -56,7 +56,7 @@ def outputs(found: From, select: exp.Select, *, named: bool = True) -> list[Outp
     """The columns of SELECT, `*` written out; if names matter, all have one and no two the same."""
     made = [output for node in select.expressions for output in _output(found, node, named)]
     if named:
-        _check_names(found.scope.text, made, select)
+        _check_names(found.scope.text, made)
     return made
 
 
@@ -69,9 +69,12 @@ def _output(found: From, node: exp.Expr, named: bool) -> Iterator[Output]:
     inner = (node.this if isinstance(node, exp.Alias) else node).unnest()
     term = build(inner, scope)
     if named and not isinstance(node, exp.Alias) and not isinstance(inner, exp.Column):
-        raise scope.text.error(
-            f"`{scope.text.source(node)}` needs a name", node, "write: expression AS name"
-        )
+        shown, hint = scope.text.source(node), "write: expression AS name"
+        if shown.startswith('"'):
+            hint = (
+                f"in Spark's dialect it is a text; for a column write `{inner.name}` in backticks"
+            )
+        raise scope.text.error(f"`{shown}` needs a name", node, hint)
     yield Output(node.alias if isinstance(node, exp.Alias) else inner.name, term)
 
 
@@ -91,13 +94,14 @@ def _star(found: From, node: exp.Expr, star: exp.Star) -> Iterator[Output]:
         yield Output(ref.field.name, column(ref, node))
 
 
-def _check_names(text: SqlText, made: list[Output], select: exp.Select) -> None:
+def _check_names(text: SqlText, made: list[Output]) -> None:
     seen: set[str] = set()
     for output in made:
         if output.name.lower() in seen:
             what = f"two output columns are named `{output.name}`"
             hint = f"give one another name: … AS {output.name}_2"
+            if output.term.node.find(exp.Star):
+                what += ", both from *"
+                hint = f"list the columns: …, a.{output.name}, b.{output.name} AS {output.name}_2"
             raise text.error(what, output.term.node, hint)
         seen.add(output.name.lower())
-    if not made:
-        raise text.error("SELECT has no columns", select)

@@ -15,10 +15,11 @@ from engine.query.assemble import assemble
 from engine.query.brackets import bind, cut
 from engine.query.branches import source
 from engine.query.clauses import check_select, tables
+from engine.query.common_tables import inline
 from engine.query.duck_text import TooLong
 from engine.query.model import JoinQuery, QuerySpec
 from engine.query.over import Over, over_of
-from engine.query.parse import SqlText, parse
+from engine.query.parse import SqlText, parse, start_of
 from engine.query.scope import Merged, Ref, Scope, distinct_aliases
 from engine.query.select import From, Output, column, conditions, outputs
 from engine.query.terms import Term
@@ -44,15 +45,19 @@ def analyse(spec: QuerySpec) -> JoinQuery:
 
 def _analyse(text: SqlText, spec: QuerySpec) -> JoinQuery:
     text, cuts = cut(text)
-    select = check_select(text, parse(text), "windows")
+    select = check_select(text, parse(text), "windows", "with_")
     entries = list(tables(text, select))
     over = over_of(text, select)
-    found = _read_from(text, entries, spec, least=1 if over else 2)
+    found = _read_from(text, select, entries, spec)
     windows = bind(text, cuts, [node for node, _ in entries])
     where = select.args.get("where")
     found.conditions += conditions(found.scope, where.this if where else None, "WHERE")
     limits = [*file_window(spec, len(entries)), *stream_windows(windows, len(entries))]
     made = _outputs(found, select, over)
+    if len(entries) == 1 and over is None:
+        what = f"the query reads one stream, `{found.scope.sources[0].alias}`"
+        hint = "one stream is enough for window functions: avg(v) OVER (PARTITION BY …)"
+        raise text.error(f"{what}; a join needs 2 to {STREAMS_MAX}", entries[0][0], hint)
     return assemble(found.scope, spec, limits, found.conditions, made, over)
 
 
@@ -65,18 +70,17 @@ def _outputs(found: From, select: exp.Select, over: Over | None) -> list[Output]
 
 def _read_from(
     text: SqlText,
+    select: exp.Select,
     entries: list[tuple[exp.Expr, exp.Join | None]],
     spec: QuerySpec,
-    *,
-    least: int,
 ) -> From:
-    sources = [source(text, node, spec.streams) for node, _ in entries]
-    distinct_aliases(text, [node for node, _ in entries], sources)
-    if not least <= len(sources) <= STREAMS_MAX:
-        count = f"{len(sources)} stream{'s' * (len(sources) > 1)}"
-        what = f"the query reads {count}; a join needs 2 to {STREAMS_MAX}"
-        hint = "one stream is enough for window functions: avg(v) OVER (PARTITION BY …)"
-        raise text.error(what, entries[-1][0], hint if len(sources) == 1 else "")
+    nodes = [node for node, _ in entries]
+    if len(nodes) > STREAMS_MAX:
+        what = f"the query reads {len(nodes)} streams; a join needs 2 to {STREAMS_MAX}"
+        raise text.error(what, nodes[STREAMS_MAX])
+    inlined = zip(inline(text, select, nodes), nodes, strict=True)
+    sources = [replace(source(text, n, spec.streams), at=start_of(own)) for n, own in inlined]
+    distinct_aliases(text, nodes, sources)
     found = From(Scope(text, (sources[0],)))
     found.star = [Ref(0, own) for own in sources[0].fields]
     for position, (_, join) in enumerate(entries[1:], start=1):
@@ -84,19 +88,36 @@ def _read_from(
         left = found.scope
         found.scope = replace(left, sources=(*left.sources, sources[position]))
         right = [Ref(position, own) for own in sources[position].fields]
-        if join.args.get("using"):
-            _join_using(found, left, join, right)
+        shared = join.args.get("using") or _common_columns(found, join, right)
+        if shared:
+            _join_using(found, left, shared, right)
         else:
             found.star += right
             found.conditions += conditions(found.scope, join.args.get("on"), "ON")
     return found
 
 
-def _join_using(found: From, left: Scope, join: exp.Join, right: list[Ref]) -> None:
+def _common_columns(found: From, join: exp.Join, right: list[Ref]) -> list[exp.Expr]:
+    """The columns that NATURAL stands for: all that both sides have, in the order of the left side."""
+    if not join.args.get("method"):
+        return []
+    text, start = found.scope.text, start_of(join.this)
+    theirs = {ref.field.name.lower() for ref in right}
+    shared = [ref.field.name for ref in found.star if ref.field.name.lower() in theirs]
+    if not shared:
+        what = f"NATURAL JOIN: `{found.scope.sources[-1].alias}` shares no column with the others"
+        raise text.error(what, start, "write JOIN b ON a.k = b.k")
+    columns: list[exp.Expr] = [exp.to_identifier(name) for name in shared]
+    for column_name in columns:
+        column_name.meta.update(start=start, end=start)
+    return columns
+
+
+def _join_using(found: From, left: Scope, shared: list[exp.Expr], right: list[Ref]) -> None:
     """USING: equalities, merged names, and Spark's order of `*` (merged columns first)."""
     position = len(left.sources)
     keys = []
-    for name in join.args["using"]:
+    for name in shared:
         node = exp.Column(this=name.copy())
         mine = left.resolve(node)
         other = Scope(left.text, (found.scope.sources[position],)).resolve(node)

@@ -9,12 +9,15 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 from sqlglot import exp
+from sqlglot.tokenizer_core import TokenType
 
 from engine.query import infer
 from engine.query.ddl import DdlError, parse_type
 from engine.query.functions import ALIASES, POST, PRE, advice, refused_function
+from engine.query.parse import start_of
 from engine.query.scope import Ref, Scope
 
 
@@ -75,6 +78,7 @@ _NAMES: dict[type[exp.Expr], str] = {
     exp.Select: "a subquery",
     exp.Subquery: "a subquery",
     exp.Exists: "EXISTS with a subquery",
+    exp.Concat: "texts of several kinds side by side",
     exp.Window: "a window function (OVER)",
     exp.Star: "* inside an expression",
     exp.Bracket: "an element of an array or map (x[…])",
@@ -86,8 +90,38 @@ _NAMES: dict[type[exp.Expr], str] = {
     exp.CurrentTimestamp: "current_timestamp",
     exp.Tuple: "a tuple (x, y)",
     exp.Lambda: "a lambda",
+    exp.QueryTransform: "TRANSFORM by a script",
     exp.Any: "ANY",
     exp.All: "ALL",
+}
+
+
+_WORDS: dict[type[exp.Expr], tuple[str, ...]] = {
+    exp.Exists: ("EXISTS",),
+    exp.Select: ("SELECT",),
+    exp.Subquery: ("SELECT",),
+}
+_APART = "take arrays and maps apart before they enter the stream, or when you read the results"
+_CLOCK = (
+    "it would be another at a restart; compare with a stream's event time, or filter the results"
+)
+_HINTS: dict[type[exp.Expr], str] = {
+    exp.Bracket: _APART,
+    exp.Array: _APART,
+    exp.Collate: "compare lower(x) with lower(y), in WHERE on one stream",
+    exp.Placeholder: "write the value itself",
+    exp.Parameter: "write the value itself",
+    exp.CurrentDate: _CLOCK,
+    exp.CurrentTimestamp: _CLOCK,
+    exp.CurrentUser: "write the value itself",
+    exp.Tuple: "compare column by column: a.x = b.x AND a.y = b.y",
+    exp.Any: "list the values: x IN (1, 2)",
+    exp.All: "compare with each value",
+    exp.SimilarTo: "write RLIKE, for one stream's columns",
+    exp.Glob: "write LIKE",
+    exp.AtTimeZone: "timestamps are instants; write to_timestamp(…) or a zone when you read the results",
+    exp.Dot: "columns are written stream.column, functions by one name",
+    exp.HexString: "write the number in decimal",
 }
 
 
@@ -107,6 +141,7 @@ _EXTRAS: dict[type[exp.Expr], set[str]] = {
     exp.Like: {"negate"},
     exp.ILike: {"negate"},
     exp.In: {"query", "field"},
+    exp.Concat: {"safe", "coalesce"},
     exp.Interval: {"unit"},
     exp.Window: {"partition_by", "order", "spec", "alias", "over", "first"},
 }
@@ -126,7 +161,9 @@ def build(node: exp.Expr, scope: Scope) -> Term:
         return _made(scope, _UNARY[type(node)], node, (node.this,))
     builder = _BUILDERS.get(type(node))
     if builder is None:
-        raise scope.text.error(f"{_shown(node)} is not supported", node)
+        what, words = f"{_shown(node, scope)} is not supported", _WORDS.get(type(node))
+        at = scope.text.keyword(words, node) if words else node
+        raise scope.text.error(what, at, _hint(node))
     return builder(node, scope)
 
 
@@ -136,7 +173,7 @@ def _check_extras(node: exp.Expr, scope: Scope) -> None:
     extra = [name for name, value in node.args.items() if value and name not in allowed]
     if known and extra:
         raise scope.text.error(
-            f"{extra[0].upper().strip('_')} in {_shown(node)} is not supported", node
+            f"{extra[0].upper().strip('_')} in {_shown(node, scope)} is not supported", node
         )
 
 
@@ -236,7 +273,8 @@ def _is(node: exp.Expr, scope: Scope) -> Term:
 def _in(node: exp.Expr, scope: Scope) -> Term:
     if node.args.get("query") or node.args.get("field"):
         what = "a subquery" if node.args.get("query") else "a column"
-        raise scope.text.error(f"IN with {what} is not supported", node, "list the values")
+        hint = _hint(node) if node.args.get("query") else "list the values: IN (1, 2)"
+        raise scope.text.error(f"{_negated(node)}IN with {what} is not supported", node, hint)
     return _made(scope, "in", node, (node.this, *node.expressions))
 
 
@@ -295,12 +333,49 @@ def _paren(node: exp.Expr, scope: Scope) -> Term:
     return build(node.this, scope)
 
 
-def _shown(node: exp.Expr) -> str:
+def _adjacent(node: exp.Expr, scope: Scope) -> Term:
+    """Texts side by side are one text: 'a' 'b' is ab; 'it''s' has the quote in it, as a text does whose
+    pieces touch."""
+    start = start_of(node)
+    pieces = [token for token in scope.text.tokens() if token.start >= start]
+    pieces = pieces[: len(node.expressions)]
+    if any(token.token_type != TokenType.STRING for token in pieces):
+        raise scope.text.error(f"{_NAMES[exp.Concat]} are not supported", node, "write one text")
+    value = pieces[0].text
+    for before, piece in pairwise(pieces):
+        sign = scope.text.sql[piece.start]
+        touching = before.end + 1 == piece.start and scope.text.sql[before.end] == sign
+        value += (sign if touching else "") + piece.text
+    return replace(_literal(exp.Literal.string(value), scope), node=node)
+
+
+def _negated(node: exp.Expr) -> str:
+    return "NOT " if isinstance(node.parent, exp.Not) else ""
+
+
+def _hint(node: exp.Expr) -> str:
+    """What to do without an expression that is not supported."""
+    if isinstance(node, exp.Exists | exp.In) and isinstance(node.parent, exp.Not):
+        return "a row that has no partner yet may get one while its streams go on; inner joins are supported"
+    if isinstance(node, exp.Exists | exp.In | exp.Select | exp.Subquery):
+        return (
+            "join with it: FROM a JOIN b ON a.k = b.k; a row comes once for each partner"
+            if isinstance(node, exp.Exists | exp.In)
+            else "read its stream in FROM, and join: FROM a JOIN b ON a.k = b.k"
+        )
+    if isinstance(node, exp.Dot) and isinstance(node.this, exp.Literal):
+        return 'in Spark\'s dialect "…" is a text; names are quoted with backticks: `a`.`k`'
+    return _HINTS.get(type(node), "")
+
+
+def _shown(node: exp.Expr, scope: Scope) -> str:
+    if isinstance(node, exp.Exists):
+        return f"{_negated(node)}{_NAMES[exp.Exists]}"
     if type(node) in _NAMES:
         return _NAMES[type(node)]
     if isinstance(node, exp.Func):
         return f"function {node.sql_name().lower()}"
-    return type(node).__name__.upper()
+    return f"`{scope.text.source(node)}`"
 
 
 _BUILDERS: dict[type[exp.Expr], Callable[[exp.Expr, Scope], Term]] = {
@@ -322,4 +397,5 @@ _BUILDERS: dict[type[exp.Expr], Callable[[exp.Expr, Scope], Term]] = {
     exp.Paren: _paren,
     exp.Interval: _interval,
     exp.Window: _window,
+    exp.Concat: _adjacent,
 }

@@ -145,7 +145,7 @@ CASES = [
     ("SELECT a.k, sum(v) OVER (PARTITION BY a.k ORDER BY a.ts ROWS 1 PRECEDING) AS r FROM a JOIN b ON a.k = b.k AND a.ts <= b.ts",
      "no window says how much later than a a row of b may come"),
     ("SELECT k, sum(v) AS s FROM a GROUP BY k", "GROUP BY is not supported yet"),
-    ("SELECT k, v FROM a", "the query reads 1 stream"),
+    ("SELECT k, v FROM a", "the query reads one stream, `a`"),
     ("SELECT a.k, sum(a.v) AS s FROM a JOIN b ON a.k = b.k", "aggregate function sum is not supported"),
 ]  # fmt: skip
 

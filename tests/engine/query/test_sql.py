@@ -156,7 +156,7 @@ def test_star() -> None:
     found = query("SELECT b.*, a.x FROM a JOIN b ON a.k = b.k", few)
     assert [o.name for o in found.outputs] == ["k", "y", "x"]
     with pytest.raises(
-        SqlError, match=r"two output columns are named `k`\n  give one another name"
+        SqlError, match=r"two output columns are named `k`, both from \*\n  list the columns"
     ):
         query("SELECT * FROM a JOIN b ON a.k = b.k", few)
 
@@ -173,13 +173,13 @@ ONE = " FROM a JOIN b ON a.k = b.k"
 REFUSED = [
     (
         "SELECT va FROM a LEFT JOIN b ON a.k = b.k",
-        "line 1 column 28: LEFT JOIN is not supported yet",
+        "line 1 column 18: LEFT JOIN is not supported yet",
     ),
     ("SELECT va FROM a RIGHT OUTER JOIN b ON a.k = b.k", "RIGHT OUTER JOIN is not supported yet"),
     ("SELECT va FROM a FULL JOIN b ON a.k = b.k", "FULL JOIN is not supported yet"),
     ("SELECT va FROM a LEFT SEMI JOIN b ON a.k = b.k", "LEFT SEMI JOIN is not supported yet"),
     ("SELECT va FROM a ANTI JOIN b ON a.k = b.k", "ANTI JOIN is not supported yet"),
-    ("SELECT va FROM a NATURAL JOIN b", "NATURAL JOIN is not supported yet"),
+    ("SELECT va FROM a NATURAL LEFT JOIN b", "NATURAL LEFT JOIN is not supported yet"),
     ("SELECT va FROM a JOIN LATERAL (SELECT 1) x", "LATERAL is not supported yet"),
     ("SELECT va FROM a, (SELECT * FROM b) x", "no equality joins x to a"),
     ("SELECT va FROM a, VALUES (1) x", "VALUES is not supported yet"),
@@ -207,15 +207,14 @@ REFUSED = [
     ("SELECT /*+ BROADCAST(a) */ va" + ONE, r"a hint \(/\*\+ … \*/\) is not supported yet"),
     (
         "WITH x AS (SELECT 1) SELECT va" + ONE,
-        r"WITH \(common table expressions\) is not supported yet",
+        "column 6: `x` of WITH is not used in FROM",
     ),
     (
         "SELECT va" + ONE + " UNION ALL SELECT vb" + ONE,
         "UNION of whole queries is not supported\n  unite streams in FROM",
     ),
     ("SELECT va" + ONE + " EXCEPT SELECT vb" + ONE, "EXCEPT is not supported"),
-    ("(SELECT va" + ONE + ")", "a statement in parentheses is not supported"),
-    ("SELECT TRANSFORM(va) USING 'sh' AS x" + ONE, "(?i)transform is not supported"),
+    ("SELECT TRANSFORM(va) USING 'sh' AS x" + ONE, "TRANSFORM by a script is not supported"),
     ("DROP TABLE a", "DROP is not supported"),
     ("CREATE TABLE x AS SELECT 1", "CREATE is not supported"),
     ("INSERT INTO a SELECT 1", "INSERT is not supported"),
@@ -223,7 +222,7 @@ REFUSED = [
     ("SELECT va" + ONE + "; DROP TABLE a", "several statements are not supported"),
     ("", "the SQL is empty"),
     ("SELECT 1", "there is no FROM"),
-    ("SELECT va FROM a", "the query reads 1 stream; a join needs 2 to 8"),
+    ("SELECT va FROM a", "the query reads one stream, `a`; a join needs 2 to 8"),
     (
         "SELECT x1.va FROM " + ", ".join(f"a x{i}" for i in range(9)),
         "reads 9 streams; a join needs 2 to 8",
@@ -235,12 +234,12 @@ REFUSED = [
     ("SELECT `x FROM a", "line 1 column 8: the SQL cannot be read: the quote ` is not closed"),
     (
         "SELECT va" + ONE + " AND va =",
-        "column 45: the SQL cannot be parsed near `=`: something is missing here",
+        "column 45: the SQL cannot be parsed: the SQL ends after `=`",
     ),
     ("SELECT va FROM a JOIN b ON WHERE", "the SQL cannot be parsed"),
     (
         "SELECT va\n  FROM a JOIN b ON a.k = b.k\n WHERE )",
-        r"line 3 column 8: the SQL cannot be parsed near `\)`",
+        r"line 3 column 8: the SQL cannot be parsed: this `\)` closes nothing",
     ),
     (
         "SELECT va FROM a JOIN d ON a.k = d.k",
@@ -301,7 +300,7 @@ REFUSED = [
         "line 2 column 8: function read_text is not allowed",
     ),
     ("SELECT va" + ONE + " WHERE `java_method`('x') = 1", "function java_method is not allowed"),
-    ("SELECT va" + ONE + " WHERE sys.reflect('x') = 1", "DOT is not supported"),
+    ("SELECT va" + ONE + " WHERE sys.reflect('x') = 1", r"`sys.reflect\('x'\)` is not supported"),
     ("SELECT va" + ONE + " WHERE rand() < 1", "function rand is not allowed"),
     (
         "SELECT va" + ONE + " WHERE a.ts < current_timestamp()",
