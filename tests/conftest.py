@@ -53,6 +53,8 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
+    from tests.up import Up
+
 
 def _register_profiles() -> None:
     """No deadline (Spark's first call is slow), blobs printed so that a failure can be replayed."""
@@ -82,3 +84,15 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     session.sparkContext.setLogLevel("ERROR")
     yield session
     session.stop()
+
+
+@pytest.fixture(scope="session")
+def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
+    """The one `run.py up` with the demo: first for the live tests of the browser, then for the story, which ends it."""
+    from tests.up import Up
+
+    made = Up(tmp_path_factory.mktemp("demo") / "data")
+    try:
+        yield made.start()
+    finally:
+        made.stop()

@@ -1,7 +1,12 @@
-"""`run.py up` as a user starts it: real processes on a data folder, driven by `run.py ctl`."""
+"""`run.py up` as a user starts it: real processes on a data folder, driven by `run.py ctl`.
+
+The command line is called in this process (`ctl`, `json`), which takes milliseconds where a process of its own
+takes a second; `shell` starts one as a user does.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -15,8 +20,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
+import psutil
+
+from tests.inside import inside
+
 ROOT = Path(__file__).resolve().parent.parent
 T = TypeVar("T")
+PATIENCE = (
+    4  # times what a quiet machine takes: what is waited for comes late on a busy one, not never
+)
 
 
 def free_port() -> int:
@@ -26,7 +38,8 @@ def free_port() -> int:
 
 
 def until(what: Callable[[], T | None], seconds: float = 60.0, why: str = "") -> T:
-    """Wait for something to be there; fails with what was last seen."""
+    """Wait for something to be there, on a quiet machine for so many seconds; fails with what was last seen."""
+    seconds *= PATIENCE
     end, found = time.monotonic() + seconds, None
     while time.monotonic() < end:
         found = what()
@@ -59,6 +72,10 @@ class Up:
         assert found, self.said
         return found.group(1)
 
+    @property
+    def runs(self) -> bool:
+        return self.process is not None and self.process.poll() is None
+
     def start(self) -> Up:
         flags = [part for item in self.settings for part in ("--set", item)]
         command = [sys.executable, str(ROOT / "run.py"), *flags, "up", "--data", str(self.data)]
@@ -75,26 +92,33 @@ class Up:
         return self
 
     def _serving(self) -> bool:
-        assert self.process is not None
-        assert self.process.poll() is None, self.said
+        assert self.runs, self.said
         return self.ctl("status", check=False).returncode == 0
 
     def stop(self, how: signal.Signals = signal.SIGINT) -> int:
         assert self.process is not None
-        if self.process.poll() is None:
+        if self.runs:
             self.process.send_signal(how)
-        return self.process.wait(60)
+        return self.process.wait(60 * PATIENCE)
 
     def ctl(self, *arguments: str, check: bool = True) -> subprocess.CompletedProcess[str]:
+        """`run.py ctl`, called in this process."""
+        done = inside(*self._command(*arguments))
+        return _checked(done) if check else done
+
+    def shell(self, *arguments: str, check: bool = True) -> subprocess.CompletedProcess[str]:
+        """`run.py ctl` in a process of its own."""
         done = subprocess.run(
-            [sys.executable, str(ROOT / "run.py"), "ctl", "--data", str(self.data), *arguments],
+            [sys.executable, str(ROOT / "run.py"), *self._command(*arguments)],
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=120 * PATIENCE,
             check=False,
         )
-        assert not check or done.returncode == 0, f"ctl {arguments}: {done.stdout}{done.stderr}"
-        return done
+        return _checked(done) if check else done
+
+    def _command(self, *arguments: str) -> list[str]:
+        return ["ctl", "--data", str(self.data), *arguments]
 
     def json(self, *arguments: str) -> Any:
         return json.loads(self.ctl(*arguments, "--json").stdout)
@@ -108,12 +132,29 @@ class Up:
             data=None if body is None else json.dumps(body).encode(),
             headers={"Authorization": f"Bearer {token}", "Content-Type": "application/json"},
         )
-        with urllib.request.urlopen(request, timeout=30) as answer:
+        with urllib.request.urlopen(request, timeout=30 * PATIENCE) as answer:
             return json.loads(answer.read() or b"null")
 
     def pid(self, process: str) -> int:
         """Of the engine, control, or `up` itself, as its lock file has it."""
         return int((self.data / f"{process}.lock").read_text())
+
+    def children(self) -> dict[str, int]:
+        """The pids of its processes: engine, control, console."""
+        found = {}
+        assert self.process is not None
+        for child in psutil.Process(self.process.pid).children():
+            with contextlib.suppress(psutil.Error):
+                names = {"engine", "control", "console"} & {*child.cmdline()}
+                found |= dict.fromkeys(names, child.pid)
+        return found
+
+    def kill(self, name: str) -> None:
+        """kill −9 of one of its processes; another has begun, and the console answers, when this returns."""
+        pid = until(lambda: self.children().get(name), 60, name)
+        os.kill(pid, signal.SIGKILL)
+        until(lambda: self.children().get(name, pid) != pid, 60, f"{name} again")
+        until(self._serving, 60, "the console")
 
     def state(self, query: str = "demo") -> str:
         found = {q["name"]: q["state"] for q in self.json("queries")["items"]}
@@ -127,3 +168,8 @@ class Up:
         """Its first tick comes a little after it runs."""
         told = self.ctl("nodes", "--query", query, "--json", check=False)
         return told.returncode == 0 and bool(json.loads(told.stdout)["items"])
+
+
+def _checked(done: subprocess.CompletedProcess[str]) -> subprocess.CompletedProcess[str]:
+    assert done.returncode == 0, f"{done.args}: {done.stdout}{done.stderr}"
+    return done

@@ -24,7 +24,8 @@ from control.people import Role, Token, User
 from control.plans import Part, Spill
 from control.samples import NODE_FIGURES, QUERY_FIGURES, GroupChange, Heartbeat, Sample
 from control.snapshot import ClusterSnapshot, Groups, Nodes, Operator
-from db.open import open_store
+from db.open import Store
+from tests.db.template import fresh_store
 
 START_S = 1_790_000_000.0
 PASSWORD = "correct horse 9"
@@ -124,13 +125,16 @@ class Browser:
         return {"X-CSRF-Token": self.cookie("csrf")}
 
 
+def people(store: Store) -> None:
+    """Into a new store: one user of each role."""
+    for name, role in (("ada", Role.ADMIN), ("olga", Role.OPERATOR), ("vic", Role.VIEWER)):
+        store.users.add(User(name, role, Passwords(CHEAP).hash(PASSWORD), False, START_S))
+
+
 def begin(folder: Path, clock: Clock | None = None, **settings: Any) -> Console:
     """Users ada (admin), olga (operator), vic (viewer), all with PASSWORD."""
 
-    store, time, passwords = open_store(folder, create=True), clock or Clock(), Passwords(CHEAP)
-    if not store.users.all():
-        for name, role in (("ada", Role.ADMIN), ("olga", Role.OPERATOR), ("vic", Role.VIEWER)):
-            store.users.add(User(name, role, passwords.hash(PASSWORD), False, time()))
+    store, time, passwords = fresh_store(folder, people), clock or Clock(), Passwords(CHEAP)
     told = ConsoleSettings(**settings)
     dispatcher = Dispatcher(store, time)
     app = make_app(store, dispatcher, told, time, passwords=passwords, pause=time.pause)

@@ -19,14 +19,13 @@ from control.actions import Action, to_json
 from control.dispatch import Dispatcher
 from control.ledger import ActionRow, QueryRow, RuleRow, Wanted
 from control.migration.joins import Joins
-from control.people import Role, User
 from control.plans import Cleanup, Move, Part, Spill, Step
 from control.rules import shipped_rules
 from control.samples import NODE_FIGURES, QUERY_FIGURES, Heartbeat, Sample
 from control.snapshot import ClusterSnapshot, Groups, Nodes, Operator
-from db.open import open_store
 from engine.registry import check
-from tests.app.made import CHEAP, PASSWORD, Clock, Passwords
+from tests.app.made import CHEAP, Clock, Passwords, people
+from tests.db.template import fresh_store
 
 QUERY = "market"
 MB = 1_000_000
@@ -34,7 +33,6 @@ BUDGET = 400 * MB
 OPERATOR = "join-1"
 GROWTH = 0.72  # of the budget, in half an hour, of a node that grows as fast as can be
 START_S = 1_790_000_000.0
-USERS = (("ada", Role.ADMIN), ("olga", Role.OPERATOR), ("vic", Role.VIEWER))
 
 
 @dataclass
@@ -51,7 +49,7 @@ class Stage:
     joins: Joins | None = None  # what is known of the query's joins
 
     def __post_init__(self) -> None:
-        self.store: Any = open_store(self.folder, create=True)
+        self.store: Any = fresh_store(self.folder, people)
         self.stop = threading.Event()
         self.thread: threading.Thread | None = None
         random = np.random.default_rng(11)
@@ -64,9 +62,6 @@ class Stage:
 
     def prepare(self, history_s: float = 1_800.0, step_s: float = 5.0) -> Stage:
         """Users, a query that runs, shipped rules, half an hour of ticks, and what was done meanwhile."""
-        passwords = Passwords(CHEAP)
-        for name, role in USERS:
-            self.store.users.add(User(name, role, passwords.hash(PASSWORD), False, START_S))
         about = {"streams": {"a": {}, "b": {}, "c": {}}, "operators": {OPERATOR: {}}}
         row = QueryRow(QUERY, f'name = "{QUERY}"\n', "", self.nodes, Wanted.RUNNING, True, START_S)
         self.store.queries.add(row)

@@ -1,4 +1,7 @@
-"""axe on the console's pages, both themes: nothing serious. Charts have a label, figures are text."""
+"""axe on the console's pages: nothing serious. Charts have a label, figures are text.
+
+In one theme: the other differs in the values of tokens alone, whose contrast is checked in tests/app/test_contrast.py. The long
+tests look at it, too."""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ from tests.browser.conftest import Visit
 SERIOUS = ("serious", "critical")
 
 
-@pytest.mark.parametrize("theme", ["dark", "light"])
+@pytest.mark.parametrize("theme", ["dark", pytest.param("light", marks=pytest.mark.long)])
 @pytest.mark.parametrize("path", [page.href for page in pages()])
 def test_axe_finds_nothing_serious(visit: Visit, path: str, theme: str) -> None:
     page, _ = visit(path, user="ada", theme=theme)

@@ -142,7 +142,7 @@ def test_the_menu_opens_its_preview(visit: Visit) -> None:
     watch.nothing()
 
 
-@pytest.mark.parametrize(("theme", "width"), [("dark", 1_280), ("light", 1_920), ("light", 390)])
+@pytest.mark.parametrize(("theme", "width"), [("dark", 1_280), ("light", 1_920), ("dark", 390)])
 def test_it_fits_and_axe_finds_nothing_serious(visit: Visit, theme: str, width: int) -> None:
     page, watch = opened(visit, "vic", width=width, theme=theme)
     looked(page)

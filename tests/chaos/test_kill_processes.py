@@ -1,23 +1,23 @@
-"""kill -9 of the processes of `run.py up`, one after the other: nothing lost, nothing done twice, status honest."""
+"""kill -9 of the processes of `run.py up`, again and again: nothing lost, nothing done twice, status honest.
+
+tests/test_story.py kills each of them once."""
 
 from __future__ import annotations
 
 import contextlib
 import os
 import random
-import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from urllib.error import HTTPError, URLError
 
-import psutil
 import pytest
 
 from tests.test_story import QUERY, feed, results, wanted
 from tests.up import Up, until
 
-pytestmark = [pytest.mark.chaos, pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.long, pytest.mark.chaos, pytest.mark.timeout(1800)]
 OVER = {"done", "refused", "failed", "expired"}
 
 
@@ -33,19 +33,6 @@ def up(tmp_path: Path) -> Iterator[Up]:
         yield made
     finally:
         made.stop()
-
-
-def victims(up: Up) -> dict[str, int]:
-    """The processes of this `up`, by name."""
-    found = {}
-    assert up.process is not None
-    for child in psutil.Process(up.process.pid).children():
-        with contextlib.suppress(psutil.Error):
-            command = child.cmdline()
-            found |= {
-                name: child.pid for name in ("engine", "control", "console") if name in command
-            }
-    return found
 
 
 def something(rng: random.Random) -> dict[str, Any]:
@@ -69,10 +56,7 @@ def strike(up: Up, kills: int, seed: int) -> None:
         feed(inputs, number)
         commands.append(asked(up, something(rng)))
         name = rng.choice(["engine", "engine", "control", "console"])
-        pid = until(lambda n=name: victims(up).get(n), 60, name)
-        os.kill(pid, signal.SIGKILL)
-        until(lambda n=name, p=pid: victims(up).get(n, p) != p, 60, f"{name} again")
-        until(lambda: _serves(up), 60, "the console")
+        up.kill(name)
         if name != "engine":
             assert results(up) is not None, "the engine goes on meanwhile"
     feed(inputs, kills + 1)
@@ -89,12 +73,6 @@ def whole(up: Up, inputs: Path) -> bool:
         if command := asked(up, {"do": "cleanup", "node": node, "percent": 100}):
             until(lambda c=command: _over(up, c), 90, "the end of a clean-up")
     return results(up) == wanted(inputs)
-
-
-def _serves(up: Up) -> bool:
-    with contextlib.suppress(HTTPError, URLError, ConnectionError, TimeoutError):
-        return bool(up.api("GET", "/processes")["items"])
-    return False
 
 
 def once(up: Up, commands: list[str]) -> None:
@@ -114,13 +92,6 @@ def _over(up: Up, command: str) -> Any:
     return found if found["state"] in OVER else None
 
 
-def test_killed_one_after_the_other(up: Up) -> None:
-    seed = int(os.environ.get("CHAOS_SEED", random.randrange(10**6)))
-    print(f"CHAOS_SEED={seed}")
-    strike(up, 3, seed)
-
-
-@pytest.mark.long
 def test_killed_for_long(up: Up) -> None:
     seed = int(os.environ.get("CHAOS_SEED", random.randrange(10**6)))
     print(f"CHAOS_SEED={seed}")

@@ -28,7 +28,7 @@ from control.samples import Heartbeat, Sample
 from control.simulate.workloads import Workload
 from control.simulate.world import World, spills_in
 from control.snapshot import History, Longs
-from db.open import open_store
+from tests.db.template import fresh_store
 
 QUERY = "simulated"
 START_S = 1_763_000_000.0  # a Thursday, 02:13 UTC
@@ -47,7 +47,7 @@ class Stage:
         start_s: float = START_S,
     ) -> None:
         self.now_s = start_s
-        self.store = open_store(folder, create=True, busy_s=0.3)
+        self.store = fresh_store(folder, busy_s=0.3)
         self.world = World(workload, owner, budget)
         self.world.time_s = start_s
         self.local = LocalSpill()

@@ -26,10 +26,11 @@ from control.plans import STRATEGIES, Migrate, Move, Part, Plan, Spill, plan_fro
 from control.proposals import drained, drift, fingerprint, undone
 from control.samples import NODE_FIGURES, QUERY_FIGURES, Sample
 from control.snapshot import ClusterSnapshot
-from db.open import Store, open_store
+from db.open import Store
 from tests.control.made import MB, cluster, snapshots
 from tests.control.migration.test_gain import NEW, OLD, skewed
 from tests.control.test_orders import running
+from tests.db.template import fresh_store
 
 NOW_S = 1_000.0
 ADMIN = Actor("ann", Role.ADMIN, Source.API, address="127.0.0.1")
@@ -43,7 +44,7 @@ class Desk:
 
     def __init__(self, folder: Path) -> None:
         self.now_s, self.count = NOW_S, 0
-        self.store: Store = open_store(folder, create=True)
+        self.store: Store = fresh_store(folder)
         self.dispatcher = Dispatcher(self.store, lambda: self.now_s, random=self._random)
         for actor in (ADMIN, OPERATOR, VIEWER):
             self.store.users.add(User(actor.user, actor.role, "-", False, 1.0))

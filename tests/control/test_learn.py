@@ -26,9 +26,9 @@ from control.learn import (
 from control.ledger import ActionRow
 from control.plans import Plan, Reason, Topic
 from control.predict import preview
-from db.open import open_store
 from tests.control.test_cost import example
 from tests.control.test_predict import steps_of
+from tests.db.template import fresh_store
 
 FIGURES = sorted(CORRECTS)
 SIZES = st.floats(1e-6, 1e6)
@@ -113,7 +113,7 @@ def test_previews_can_be_compared_with_what_actions_tell(seed: int) -> None:
 
 def test_the_truth_is_found_kept_and_shown(tmp_path: Path) -> None:
     """Forty spills that take three times what was guessed, each predicted with what was known by then."""
-    store = open_store(tmp_path, create=True)
+    store = fresh_store(tmp_path)
     truth = replace(Coefficients(), write_s_per_byte=6e-9)
     for number in range(40):
         known = numbers(store)
@@ -137,7 +137,7 @@ def test_the_truth_is_found_kept_and_shown(tmp_path: Path) -> None:
 
 
 def test_an_action_without_a_lesson_is_not_offered_again(tmp_path: Path) -> None:
-    store = open_store(tmp_path, create=True)
+    store = fresh_store(tmp_path)
     store.actions.keep([row("a", {"figures": {"odd": 1.0}}, {"bytes": 3})])
     assert learn(store, 1.0) == 1
     assert learn(store, 2.0) == 0 and not store.learning.page()

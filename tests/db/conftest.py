@@ -8,12 +8,13 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
-from db.open import Store, open_store
+from db.open import Store
+from tests.db.template import fresh_store
 
 
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[Store]:
-    found = open_store(tmp_path / "data", create=True)
+    found = fresh_store(tmp_path / "data")
     yield found
     found.close()
 
@@ -25,7 +26,7 @@ def fresh() -> Iterator[Callable[[], Store]]:
         stores: list[Store] = []
 
         def make() -> Store:
-            stores.append(open_store(Path(folder) / str(len(stores)), create=True))
+            stores.append(fresh_store(Path(folder) / str(len(stores))))
             return stores[-1]
 
         yield make

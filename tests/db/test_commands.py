@@ -19,6 +19,7 @@ from control.errors import StoreConflict, StoreError
 from control.ledger import Command, CommandState
 from db.open import Store, open_store
 from tests.db.made import START_S, anything, command
+from tests.db.template import fresh_store
 
 ENDS = st.sampled_from([CommandState.DONE, CommandState.REFUSED, CommandState.FAILED])
 
@@ -29,7 +30,7 @@ class Commands(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.folder = Path(tempfile.mkdtemp())
-        self.stores = [open_store(self.folder, create=True), open_store(self.folder)]
+        self.stores = [fresh_store(self.folder), open_store(self.folder)]
         self.model: dict[str, Command] = {}
         self.now_s = START_S
 
