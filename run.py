@@ -234,7 +234,7 @@ def console_process(arguments: argparse.Namespace, settings: Settings) -> int:
 
     logs.install()
     data = _data(arguments, settings)
-    roots = roots_of(settings.source_roots, data)
+    roots = roots_of(settings, data)
     stop, store = _until_told(arguments), open_store(data)
     dispatcher = Dispatcher(store, time.time, check=lambda text: check(text, data, roots))
     try:

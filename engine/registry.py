@@ -1,7 +1,7 @@
 """Registered queries: their files in the data folder, and what a new one must pass before it is kept.
 
 A registered query reads only below the folders that the setting `source_roots` names, and writes only below
-its own; its functions, formats and options are those of the allow-lists of engine/query.
+its own and those of `sink_roots`; its functions, formats and options are those of the allow-lists of engine/query.
 """
 
 from __future__ import annotations
@@ -10,7 +10,8 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,9 +24,11 @@ from engine.plan.build import build_plan
 from engine.plan.outline import outline
 from engine.plan.show import render
 from engine.plan.tree import Plan
-from engine.query.file import read_query
+from engine.query.file import own_paths, read_query
 from engine.query.model import QuerySpec
+from engine.query.paths import Roots, outside
 from engine.query.sql import analyse
+from engine.settings import Settings
 
 FILE = "query.toml"
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,62}")
@@ -35,18 +38,24 @@ class NotAQuery(ControlError):
     """The text that was to be registered is not a query that may run here."""
 
 
-def roots_of(setting: str, data: Path) -> list[Path]:
-    """The folders that registered queries may read below: as set, or `inputs` in the data folder."""
-    named = [Path(part).expanduser().absolute() for part in setting.split(os.pathsep) if part]
-    return named or [data / "inputs"]
+def roots_of(settings: Settings, data: Path) -> Roots:
+    """The folders that registered queries may read below (as set, or `inputs` in the data folder) and write below,
+    besides their own. The rest of the data folder is nobody's: the store and the token of `ctl` are in it."""
+    read = _folders(settings.source_roots) or [data / "inputs"]
+    return Roots(read, _folders(settings.sink_roots), private=data)
+
+
+def _folders(setting: str) -> list[Path]:
+    return [Path(part).expanduser().absolute() for part in setting.split(os.pathsep) if part]
 
 
 def folder_of(data: Path, name: str) -> Path:
     return data / "queries" / name
 
 
-def spec_of(row: QueryRow, data: Path, roots: Sequence[Path] | None = None) -> QuerySpec:
-    """A registered query as the engine runs it: its text is put where its paths start from."""
+def spec_of(row: QueryRow, data: Path, roots: Roots) -> QuerySpec:
+    """A registered query as the engine runs it: its text is put where its paths start from. Queries that were
+    registered when they could still write below `source_roots` go on; `notes_on` says which these are."""
     if not NAME.fullmatch(row.name):
         raise QueryFileError(f"a query cannot be called {row.name!r}")
     folder = folder_of(data, row.name)
@@ -55,8 +64,19 @@ def spec_of(row: QueryRow, data: Path, roots: Sequence[Path] | None = None) -> Q
     part = path.with_name(f".{FILE}.new")
     part.write_text(row.text)
     os.replace(part, path)
-    allowed = [folder, *(roots or roots_of("", data))]
+    allowed = replace(roots, write=[*roots.write, *roots.read], private=None).beside(folder)
     return with_nodes(read_query(path, roots=allowed), row.nodes)
+
+
+def notes_on(spec: QuerySpec, data: Path, roots: Roots) -> list[str]:
+    """What whoever keeps the queries should know about one that runs all the same."""
+    own = own_paths(spec.checkpoint, spec.sink)
+    strays = outside(own, [folder_of(data, spec.name), *roots.write])
+    return [
+        f"{key} `{path}` lies below source_roots, where a query registered today may not write: move it, or name "
+        "its folder in the setting sink_roots"
+        for key, path in strays.items()
+    ]
 
 
 def plan_of(spec: QuerySpec) -> dict[str, Any]:
@@ -73,7 +93,7 @@ def shown(plan: Plan) -> dict[str, Any]:
     }
 
 
-def check(text: str, data: Path, roots: Sequence[Path]) -> tuple[str, Mapping[str, Any]]:
+def check(text: str, data: Path, roots: Roots) -> tuple[str, Mapping[str, Any]]:
     """Its name and what is to be known about it; NotAQuery says what is wrong."""
     name = _name(text)
     home = data / "queries"
@@ -83,7 +103,8 @@ def check(text: str, data: Path, roots: Sequence[Path]) -> tuple[str, Mapping[st
         path = scratch / name / FILE
         path.parent.mkdir()
         path.write_text(text)
-        spec = read_query(path, roots=[path.parent, *roots])
+        allowed = roots.beside(folder_of(data, name)).beside(path.parent)
+        spec = read_query(path, roots=allowed)
         about = {"nodes": spec.nodes, "streams": sorted(spec.streams), **plan_of(spec)}
         about["tree"] = str(about["tree"]).replace(str(path.parent) + os.sep, "")
     except SpillwayError as error:

@@ -29,7 +29,7 @@ from engine.lifecycle import LIVE, State
 from engine.plan.tree import Plan
 from engine.projection import Watched, budgets_of
 from engine.query.model import QuerySpec
-from engine.registry import plan_of, roots_of, shown, spec_of
+from engine.registry import notes_on, plan_of, roots_of, shown, spec_of
 from engine.runner import QueryRun
 from engine.settings import Settings
 from engine.sources import workload
@@ -75,7 +75,7 @@ class Service:
         self.store, self.data, self.settings, self.take = store, data, settings, take
         self.clock, self.warn, self.dropped = clock, warn, dropped
         self.host = EngineHost(settings, master=master, warn=warn, clock=clock, seated=self._seated)
-        self.roots = roots_of(settings.source_roots, data)
+        self.roots = roots_of(settings, data)
         self._kept: dict[str, _Kept] = {}
         self._ends: list[tuple[str, CommandState, str]] = []  # of commands, not told yet
         self._begun_s = clock()
@@ -174,7 +174,11 @@ class Service:
         try:
             spec = spec_of(row, self.data, self.roots)
             self.host.register(spec, ())
-            self._kept[row.name] = _Kept(row, spec, plan_of(spec), wanted=Wanted.STOPPED)
+            notes = notes_on(spec, self.data, self.roots)
+            for note in notes:
+                self.warn(f"{row.name}: {note}")
+            about = {**plan_of(spec), "notes": notes}
+            self._kept[row.name] = _Kept(row, spec, about, wanted=Wanted.STOPPED)
         except (SpillwayError, OSError) as failure:
             error = failure if isinstance(failure, SpillwayError) else _not_placed(row, failure)
             if row.state != "failed" or row.error != str(error):

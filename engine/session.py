@@ -46,6 +46,7 @@ appender.err.layout.pattern = %d{yyyy-MM-dd HH:mm:ss} %p %c{1}: %replace{%maxLen
 appender.err.layout.alwaysWriteExceptions = false
 """
 
+NO_SUBSTITUTION = {"spark.sql.variable.substitute": "false"}
 SHARED_CONF = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
@@ -54,6 +55,8 @@ SHARED_CONF = {
     "spark.python.worker.reuse": "true",
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.session.timeZone": "UTC",
+    # A text in SQL is that text: Spark would put the engine's environment in for '${env:HOME}'.
+    **NO_SUBSTITUTION,
     "spark.sql.execution.arrow.maxRecordsPerBatch": "1000000",
     "spark.sql.execution.arrow.pyspark.validateSchema.enabled": "true",
     "spark.sql.streaming.metricsEnabled": "false",
@@ -130,7 +133,8 @@ def start_session(
     java: str | None = None,
 ) -> SparkSession:
     """A session for our ticks. `light`: the JVM only plans and shuffles, it touches no row. Spark's words ≥ WARN go to `<log_dir>/spark.log`; without
-    `log_dir` to stderr. `java`: options instead of those of the class archive. An active session of this process is used as it is."""
+    `log_dir` to stderr. `java`: options instead of those of the class archive. An active session of this process is used as it is, save that
+    texts of its SQL stay as they are."""
     from py4j.protocol import Py4JError
     from pyspark import SparkContext
     from pyspark.conf import SparkConf
@@ -139,6 +143,8 @@ def start_session(
 
     active = SparkSession.getActiveSession()
     if active is not None:
+        for name, value in NO_SUBSTITUTION.items():
+            active.conf.set(name, value)
         return active
     check_java()
     master = master or default_master(nodes)

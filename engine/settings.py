@@ -108,6 +108,12 @@ TABLE = (
         "folders that queries registered in the console may read, with : between (empty: inputs in the data folder)",
         str,
     ),
+    Setting(
+        "sink_roots",
+        "",
+        "further folders that queries registered in the console may write to, with : between (empty: none but their own)",
+        str,
+    ),
     Setting("queries_max", "64", "most queries in one engine", _count(1, 1000)),
     Setting("data_dir", "data/spillway", "folder of `run.py up`: store, queries, logs", _directory),
     Setting("port", "8050", "port of the console, on this machine only", _count(0, 65_535)),
@@ -141,6 +147,7 @@ class Settings:
     packages: str
     jars: str
     source_roots: str
+    sink_roots: str
     queries_max: int
     data_dir: str
     port: int

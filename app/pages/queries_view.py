@@ -268,6 +268,9 @@ def facts(row: QueryRow, zone_min: int, now_s: float) -> Component:
     ]
     if row.error:
         pairs.insert(1, ("error", s(row.error, c="bad pre")))
+    notes = row.about.get("notes")
+    if notes and isinstance(notes, list | tuple):
+        pairs.append(("note", [d(str(note)) for note in notes]))
     cells = [cell for name, told in pairs for cell in (html.Dt(name), html.Dd(told))]
     return html.Dl(cells, className="dl")
 

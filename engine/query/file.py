@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 
 from control.errors import TomlError
@@ -22,7 +22,14 @@ from engine.query.model import (
     is_stream_name,
 )
 from engine.query.options import option_paths, read_format, read_options, read_value_format
-from engine.query.paths import check_apart, check_roots, check_source, local_path
+from engine.query.paths import (
+    Roots,
+    check_apart,
+    check_links,
+    check_roots,
+    check_source,
+    local_path,
+)
 from engine.query.schema import read_schema
 from engine.query.values import Table, is_number
 
@@ -31,8 +38,8 @@ GROUPS_DEFAULT, GROUPS_MAX = 256, 65536
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}\Z")
 
 
-def read_query(path: Path, *, roots: Sequence[Path] | None = None) -> QuerySpec:
-    """The query in a file. With `roots`, all its paths must lie under one of them."""
+def read_query(path: Path, *, roots: Roots | None = None) -> QuerySpec:
+    """The query in a file. With `roots`, what it reads and what it writes must lie under these."""
     table = Table(str(path), "", _load(path))
     folder = path.absolute().parent
     name = _query_name(table, path)
@@ -163,23 +170,36 @@ def _check_paths(
     sources: Mapping[str, Path],
     checkpoint: Path,
     sink: SinkSpec,
-    roots: Sequence[Path] | None,
+    roots: Roots | None,
 ) -> None:
-    own = {"checkpoint": checkpoint}
-    if sink.path:
-        own["sink.path"] = Path(sink.path)
-    check_roots(file, {**own, **sources}, roots)
+    own = own_paths(checkpoint, sink)
+    if roots is not None:
+        hint = "; the setting sink_roots names further ones"
+        check_roots(file, own, roots.write, roots.private, hint)
+        check_roots(file, sources, roots.read, roots.private)
+        for key, path in sources.items():
+            check_links(file, key, path, roots.read)
     check_apart(file, own, sources)
 
 
+def own_paths(checkpoint: Path, sink: SinkSpec) -> dict[str, Path]:
+    """What a query writes to, by its key in the query file."""
+    own = {"checkpoint": checkpoint}
+    if sink.path:
+        own["sink.path"] = Path(sink.path)
+    return own
+
+
 def _check_option_paths(
-    file: str, streams: Mapping[str, StreamSpec], sink: SinkSpec, roots: Sequence[Path] | None
+    file: str, streams: Mapping[str, StreamSpec], sink: SinkSpec, roots: Roots | None
 ) -> None:
     """Files that options name, as a trust store, lie under the roots too."""
+    if roots is None:
+        return
     named = option_paths("sink", sink.options)
     for name, stream in streams.items():
         named |= option_paths(f"streams.{name}", stream.options)
-    check_roots(file, named, roots)
+    check_roots(file, named, roots.read, roots.private)
 
 
 def _stream(

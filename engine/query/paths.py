@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from engine.errors import QueryFileError, SourceError
@@ -12,6 +13,20 @@ from engine.query.values import Table
 
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 _PATTERN = re.compile(r"[*?\[\]{}]")
+
+
+@dataclass(frozen=True, slots=True)
+class Roots:
+    """Below which folders a query that was registered over the network may read, and below which it may write (its
+    results and its checkpoint). What lies in `private` is nobody's to read or write, unless a root lies in it, too."""
+
+    read: Sequence[Path]
+    write: Sequence[Path]
+    private: Path | None = None
+
+    def beside(self, folder: Path) -> Roots:
+        """For a query whose own folder this is, which it may both read and write."""
+        return replace(self, read=[folder, *self.read], write=[folder, *self.write])
 
 
 def local_path(table: Table, key: str, default: str | None = None, *, folder: Path) -> Path:
@@ -59,19 +74,63 @@ def check_source(table: Table, path: Path) -> None:
         )
 
 
-def check_roots(file: str, paths: Mapping[str, Path], roots: Sequence[Path] | None) -> None:
-    """With roots, every path must lie under one of them, links and `..` resolved."""
-    if roots is None:
-        return
+def check_roots(
+    file: str,
+    paths: Mapping[str, Path],
+    roots: Sequence[Path],
+    private: Path | None = None,
+    hint: str = "",
+) -> None:
+    """Every path must lie under one of the roots, links and `..` resolved, and neither in `private` nor around it."""
     resolved = [root.resolve() for root in roots]
+    apart = private.resolve() if private else None
     for key, path in paths.items():
         real = _real(file, key, path)
-        if not any(real.is_relative_to(root) for root in resolved):
+        over = [root for root in resolved if real.is_relative_to(root)]
+        if apart is not None and (real.is_relative_to(apart) or apart.is_relative_to(real)):
+            over = [root for root in over if root.is_relative_to(apart) and root != apart]
+        if not over:
+            allowed = ", ".join(map(str, resolved)) or "none"
             raise QueryFileError(
                 f"`{real}` is outside the allowed folders",
                 where=f"{file}: {key}",
-                hint=f"allowed are: {', '.join(map(str, resolved)) or 'none'}",
+                hint=f"allowed are: {allowed}{hint}",
             )
+
+
+def outside(paths: Mapping[str, Path], roots: Sequence[Path]) -> dict[str, Path]:
+    """Those of the paths that lie under none of the roots."""
+    resolved = [root.resolve() for root in roots]
+    return {
+        key: path
+        for key, path in paths.items()
+        if not any(path.resolve().is_relative_to(root) for root in resolved)
+    }
+
+
+def check_links(file: str, key: str, path: Path, roots: Sequence[Path]) -> None:
+    """No link below a source leads out of the roots: Spark would follow it. Links that stay inside are fine."""
+    resolved = [root.resolve() for root in roots]
+    for link in _links(path):
+        real = _real(file, key, link)
+        if not any(real.is_relative_to(root) for root in resolved):
+            raise QueryFileError(
+                f"`{link}` is a link out of the allowed folders",
+                where=f"{file}: {key}",
+                hint="remove it, or put the file itself there",
+            )
+
+
+def _links(folder: Path) -> Iterator[Path]:
+    """Symbolic links in a folder and in the folders below it."""
+    pending = [folder]
+    while pending:
+        try:
+            entries = list(os.scandir(pending.pop()))
+        except (NotADirectoryError, FileNotFoundError, PermissionError):
+            continue  # a single file, or what Spark cannot read either
+        yield from (Path(entry.path) for entry in entries if entry.is_symlink())
+        pending += [Path(entry.path) for entry in entries if entry.is_dir(follow_symlinks=False)]
 
 
 def check_apart(file: str, own: Mapping[str, Path], sources: Mapping[str, Path]) -> None:

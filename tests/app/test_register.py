@@ -10,6 +10,7 @@ import pytest
 from app.server import make_app
 from control.dispatch import Dispatcher
 from control.people import Role
+from engine.query.paths import Roots
 from engine.registry import check
 from tests.app.made import Console, begin
 
@@ -46,7 +47,7 @@ FILLED = {
 def console(tmp_path: Path) -> Iterator[Console]:
     data = tmp_path / "data"
     data.mkdir()
-    made, roots = begin(data), [data / "inputs"]
+    made, roots = begin(data), Roots([tmp_path], [tmp_path / "results"], private=data)
     dispatcher = Dispatcher(
         made.store, made.clock, check=lambda text: check(text, made.folder, roots)
     )
@@ -70,6 +71,15 @@ def test_a_query_is_registered_and_started(console: Console) -> None:
     assert [c["kind"] for c in console.get("/commands")["items"]] == ["query.register"]
 
 
+def test_results_may_lie_below_a_sink_root(console: Console) -> None:
+    results = console.folder.parent / "results"
+    there = text(sink=f"{results}/out", checkpoint=f"{results}/state")
+    assert console.post("/queries", {"text": there}).status_code == 202
+    own = f"{console.folder}/queries/own/out"
+    answer = console.post("/queries", {"text": text(sink=own).replace('"feed"', '"own"', 1)})
+    assert answer.status_code == 202, answer.text
+
+
 def test_only_admins_register(console: Console) -> None:
     assert console.post("/queries", {"text": text()}, Role.OPERATOR).status_code == 403
 
@@ -83,6 +93,14 @@ def test_only_admins_register(console: Console) -> None:
         {"sink": "/tmp/out"},
         {"format": "csv", "more": 'path = "/etc/passwd"\nschema = "symbol STRING, volume INT, ts TIMESTAMP"\ntime = "ts"'},
         {"format": "csv", "more": 'path = "../../../../etc"\nschema = "symbol STRING, volume INT, ts TIMESTAMP"\ntime = "ts"'},
+        {"checkpoint": "{tmp}/state"},
+        {"sink": "{tmp}/out"},
+        {"sink": "{tmp}/data/queries/other/out"},
+        {"sink": "{tmp}/data"},
+        {"format": "text", "more": 'path = "{tmp}/data"'},
+        {"format": "text", "more": 'path = "{tmp}/data/logs"'},
+        {"format": "text", "more": 'path = "{tmp}"'},
+        {"format": "text", "more": 'path = "{tmp}/linked"'},
         {"format": "jdbc", "more": 'options = { url = "jdbc:evil" }'},
         {"sql": SQL.replace("v.volume", "reflect('java.lang.Runtime', 'getRuntime')")},
         {"sql": SQL.replace("v.volume", "java_method('java.lang.System', 'exit', 1)")},
@@ -95,7 +113,13 @@ def test_only_admins_register(console: Console) -> None:
     ],
 )  # fmt: skip
 def test_what_must_not_get_in(console: Console, changed: dict[str, str]) -> None:
-    answer = console.post("/queries", {"text": text(**changed)})
+    (console.folder / "logs").mkdir()
+    (console.folder.parent / "linked").mkdir()
+    (console.folder.parent / "linked" / "all").symlink_to("/etc")
+    there = {
+        name: part.replace("{tmp}", str(console.folder.parent)) for name, part in changed.items()
+    }
+    answer = console.post("/queries", {"text": text(**there)})
     assert answer.status_code == 422, answer.text
     assert answer.get_json()["detail"]
     assert console.get("/queries")["items"] == []

@@ -9,15 +9,20 @@ from typing import Any
 
 import pytest
 
+from app.pages.queries_view import facts
 from control.ledger import Command, CommandState, QueryRow, Wanted
 from control.people import Role, Source
+from db.open import open_store
+from db.upgrade import upgrade
 from engine.errors import SourceError
 from engine.query.file import read_query
 from engine.query.model import QuerySpec
+from engine.registry import NotAQuery, check, roots_of
 from engine.service import Service
 from engine.settings import Settings
 from engine.sources import workload
 from tests.app.made import Console, begin
+from tests.before import unpack
 
 FEED = """
 name = "feed"
@@ -190,3 +195,28 @@ def test_a_query_that_cannot_be_put_on_disk_is_failed_and_tried_again(
     found = console.store.queries.find("other")
     assert found is not None
     assert found.state != "failed"
+
+
+def test_a_query_of_before_that_writes_below_source_roots_goes_on_and_says_so(
+    tmp_path: Path,
+) -> None:
+    before = unpack(tmp_path / "before")
+    upgrade(before.data)
+    store = open_store(before.data)
+    for name in ("inside", "outside", "feed"):
+        store.queries.want(name, Wanted.STOPPED)  # that a query is taken in needs no Spark
+    said: list[str] = []
+    settings = Settings.load({"source_roots": str(before.root)}, environment={})
+    engine = Service(store, before.data, settings, lambda _: None, warn=said.append)
+    engine.run_once(force=True)
+    rows = {row.name: row for row in store.queries.all()}
+    store.close()
+    assert rows["outside"].error == ""
+    notes = rows["outside"].about["notes"]
+    assert [note.split()[0] for note in notes] == ["checkpoint", "sink.path"]
+    assert all("sink_roots" in note for note in notes)
+    assert {line.partition(":")[0] for line in said} == {"outside"}
+    assert rows["inside"].about["notes"] == []
+    assert str(notes[0]) in str(facts(rows["outside"], 0, 1.0))
+    with pytest.raises(NotAQuery, match="outside the allowed folders"):
+        check(rows["outside"].text, before.data, roots_of(settings, before.data))

@@ -21,6 +21,7 @@ from engine.query.model import Field, JoinQuery, QuerySpec, SinkSpec, StreamSpec
 from engine.query.post import evaluate
 from engine.query.sql import analyse
 from engine.query.types import arrow_type
+from engine.session import start_session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -613,3 +614,27 @@ def test_every_allowed_function_exists(views: SparkSession) -> None:
 def test_every_function_is_tried() -> None:
     text = " ".join(_arithmetic() + _others() + _texts() + _times() + _casts()).lower()
     assert not [name for name in POST if f"{name}(" not in text]
+
+
+TEXTS = ("${env:HOME}", "${spark.app.name}", "${system:user.home}", "${hiveconf:x}", "${}")
+
+
+@pytest.mark.parametrize("value", TEXTS)
+def test_a_text_stays_that_text(spark: SparkSession, value: str) -> None:
+    """Spark would put the engine's environment, its settings and its JVM's properties in. In a branch of UNION ALL
+    columns are computed by Spark, in SELECT by us."""
+    sql = f"""SELECT u.leak, '{value}' AS ours FROM
+              (SELECT k, '{value}' AS leak FROM a UNION ALL SELECT k, n AS leak FROM b) u JOIN b ON u.k = b.k"""
+    found = query(sql)
+    [given] = [one for one in found.inputs if any(value in expr for expr in one.exprs)]
+    leak = next(expr for expr in given.exprs if value in expr)
+    for session in (spark, spark.newSession()):
+        [row] = session.range(1).selectExpr(f"{leak} AS leak").collect()
+        assert row.leak == value
+        assert session.range(1).where(f"{leak} = '{value}'").count() == 1
+
+
+def test_a_session_of_somebody_elses_is_told_too(spark: SparkSession) -> None:
+    spark.conf.set("spark.sql.variable.substitute", "true")
+    same = start_session(master=None, nodes=1, app_name="x", log_dir=None)
+    assert same.range(1).selectExpr("'${env:HOME}' AS leak").collect()[0].leak == "${env:HOME}"

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from engine.errors import QueryFileError, SourceError, SpillwayError
 from engine.query.file import read_query
 from engine.query.model import Field, OperatorSpec
+from engine.query.paths import Roots
 from engine.query.values import duration_s, size_bytes
 
 GOOD = """
@@ -298,11 +299,11 @@ def test_missing_and_unreadable_files(tmp_path: Path) -> None:
 
 def test_roots(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
     path = write(folder, GOOD)
-    assert read_query(path, roots=[folder]).name == "tri"
+    assert read_query(path, roots=Roots([folder], [folder])).name == "tri"
     with pytest.raises(QueryFileError, match=r"is outside the allowed folders\n  allowed are"):
-        read_query(path, roots=[folder / "data"])
+        read_query(path, roots=Roots([folder / "data"], [folder / "data"]))
     with pytest.raises(QueryFileError, match="allowed are: none"):
-        read_query(path, roots=[])
+        read_query(path, roots=Roots([], []))
 
 
 @pytest.mark.parametrize("target", ["../away", "link"])
@@ -313,7 +314,50 @@ def test_roots_see_through_links_and_dots(
     (folder / "link").symlink_to(away)
     text = change('path = "data/a"', f'path = "{target}"')
     with pytest.raises(QueryFileError, match=r"streams\.a\.path: `.*` is outside"):
-        read_query(write(folder, text), roots=[folder])
+        read_query(write(folder, text), roots=Roots([folder], [folder]))
+
+
+def test_what_a_query_reads_and_what_it_writes_have_roots_of_their_own(folder: Path) -> None:
+    path = write(folder, GOOD)
+    data = folder / "data"
+    assert read_query(path, roots=Roots([data], [folder])).name == "tri"
+    for roots in (Roots([folder], [data]), Roots([folder], []), Roots([], [folder])):
+        with pytest.raises(QueryFileError, match="outside the allowed folders"):
+            read_query(path, roots=roots)
+
+
+def test_what_is_private_is_open_only_below_a_root_within_it(folder: Path) -> None:
+    """Such as the folder of the store: neither it, nor a folder around it, nor what else lies in it."""
+    path = write(folder, GOOD)
+    for private in (folder / "data", folder / "data" / "a", folder, folder.parent):
+        with pytest.raises(QueryFileError, match=r"streams\.a\.path: .* outside the allowed"):
+            read_query(
+                path,
+                roots=Roots(
+                    [folder.parent], [folder.parent, folder / "state", folder / "out"], private
+                ),
+            )
+    inside = Roots([folder / "data"], [folder / "state", folder / "out"], private=folder)
+    assert read_query(path, roots=inside).name == "tri"
+
+
+def test_no_link_in_a_source_leads_out_of_the_roots(
+    folder: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    path, away = write(folder, GOOD), tmp_path_factory.mktemp("away")
+    (away / "secret.csv").write_text("1")
+    roots = Roots([folder], [folder])
+    (folder / "data" / "a" / "deep").mkdir()
+    (folder / "data" / "b" / "1.csv").write_text("1")
+    (folder / "data" / "a" / "deep" / "inside").symlink_to(folder / "data" / "b" / "1.csv")
+    assert read_query(path, roots=roots).name == "tri"
+    for target in (away, away / "secret.csv", away / "not yet"):
+        link = folder / "data" / "a" / "deep" / "link"
+        link.symlink_to(target)
+        with pytest.raises(QueryFileError, match=r"streams\.a\.path: `.*/deep/link` is a link out"):
+            read_query(path, roots=roots)
+        assert read_query(path).name == "tri", "whoever starts it reads what he may read"
+        link.unlink()
 
 
 def parquet(folder: Path, table: pa.Table, **options: object) -> Path:

@@ -12,6 +12,7 @@ from engine.errors import QueryFileError
 from engine.query.file import read_query
 from engine.query.formats import REFUSED, SINKS, SOURCES
 from engine.query.model import Field
+from engine.query.paths import Roots
 from engine.query.secrets import Options, redacted
 
 JAAS = "org.apache.kafka.common.security.plain.PlainLoginModule required username='u' password='hunter2';"
@@ -119,7 +120,7 @@ def test_secrets_from_the_environment(tmp_path: Path, monkeypatch: pytest.Monkey
     a = read_query(file).streams["a"]
     assert a.options["kafka.sasl.jaas.config"] == JAAS
     assert "hunter2" not in repr(a) + str(a) + repr(pickle.loads(pickle.dumps(a)))
-    refused(file, "may not use {env:…} here", roots=[tmp_path])
+    refused(file, "may not use {env:…} here", roots=Roots([tmp_path], [tmp_path]))
     monkeypatch.delenv("SPILLWAY_TEST_SECRET")
     refused(file, "the environment variable SPILLWAY_TEST_SECRET is not set")
 
@@ -136,14 +137,18 @@ def test_secrets_in_what_others_say() -> None:
 def test_with_roots_options_stay_inside(tmp_path: Path) -> None:
     store = '"kafka.ssl.truststore.location" = "certs/trust.jks", subscribe'
     file = query(tmp_path, KAFKA.replace("subscribe", store))
-    spec = read_query(file, roots=[tmp_path])
+    spec = read_query(file, roots=Roots([tmp_path], [tmp_path]))
     assert (
         spec.streams["a"].options["kafka.ssl.truststore.location"] == f"{tmp_path}/certs/trust.jks"
     )
     refused(query(tmp_path, KAFKA.replace("subscribe", store.replace("certs/", "/etc/"))),
-            "truststore.location.*outside the allowed folders|outside the allowed folders", roots=[tmp_path])  # fmt: skip
+            "truststore.location.*outside the allowed folders|outside the allowed folders", roots=Roots([tmp_path], [tmp_path]))  # fmt: skip
     jdbc = 'format = "jdbc"\noptions = { url = "jdbc:h2:mem", dbtable = "t" }\n'
-    refused(query(tmp_path, KAFKA, sink=jdbc), "its URL can run code", roots=[tmp_path])
+    refused(
+        query(tmp_path, KAFKA, sink=jdbc),
+        "its URL can run code",
+        roots=Roots([tmp_path], [tmp_path]),
+    )
 
 
 def test_check_says_what_is_promised(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
