@@ -60,6 +60,10 @@ def text(parts: Parts, now_s: float) -> str:
     lines: list[str] = []
     for name, help, figure in NODE_GAUGES:
         lines += _metric(name, help, [line for s in samples for line in _of_nodes(s, figure)])
+    alive = [line for s in samples for line in _alive(s)]
+    lines += _metric(
+        "node_alive", "1: its executor is up and it reports, or answers a probe.", alive
+    )
     for name, help, figure in QUERY_GAUGES:
         told = [
             ({"query": s.query}, float(s.figures[figure])) for s in samples if figure in s.figures
@@ -78,6 +82,11 @@ def _of_nodes(sample: Sample, figure: str) -> Iterator[Line]:
         if figure == "budget_bytes" and value >= NO_LIMIT:
             continue
         yield {"query": sample.query, "node": str(node)}, float(value)
+
+
+def _alive(sample: Sample) -> Iterator[Line]:
+    for node, alive in enumerate(sample.snapshot.nodes.alive.tolist()):
+        yield {"query": sample.query, "node": str(node)}, float(alive)
 
 
 def _of_ledger(parts: Parts, now_s: float) -> list[str]:

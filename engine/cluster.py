@@ -138,6 +138,12 @@ def executors(spark: SparkSession) -> int:
     return int(context._jsc.sc().getExecutorMemoryStatus().size()) - 1  # the driver's own
 
 
+def executor_ids(spark: SparkSession) -> frozenset[str]:
+    """Spark's names for the executors that are up, as its scheduler knows them."""
+    context: Any = spark.sparkContext
+    return frozenset(context._jsc.sc().getExecutorIds().mkString(" ").split())
+
+
 def wait_for_executors(spark: SparkSession) -> int:
     """Until the executors that the master can give are up; how many there are."""
     wanted = _wanted(spark)

@@ -98,6 +98,7 @@ class NodeStep:
             "holds": [hold.pack() for hold in holds],
             "staged": staged,
             "executor": hosts.executor(),
+            "executor_id": hosts.executor_id(),
             "fetched": self.fetched,
         }
 

@@ -68,6 +68,10 @@ class Outcome:
         """The executor that each node's tasks ran on, as far as they had something to do."""
         return {node: head["executor"] for (_, node), head in self.heads.items()}
 
+    def executors(self) -> dict[int, str]:
+        """Spark's names for these; empty where it is the driver itself, or not known."""
+        return {node: head["executor_id"] for (_, node), head in self.heads.items()}
+
     def of_node(self, node: int, name: str) -> Any:
         return sum(head[name] for (_, n), head in self.heads.items() if n == node)
 
@@ -80,7 +84,7 @@ def node_reports(
     nodes: int,
 ) -> tuple[NodeReport, ...]:
     """Every node after the tick; `held` and `owner` by operator, indexed by group."""
-    homes = outcome.homes()
+    homes, executors = outcome.homes(), outcome.executors()
     return tuple(
         NodeReport(
             n,
@@ -93,6 +97,7 @@ def node_reports(
             manifest.durable_bytes(n),
             sum(int(held[op][owner[op] == n].sum()) for op in held),
             homes.get(n, ""),
+            executors.get(n, ""),
             outcome.of_node(n, "fetched"),
         )
         for n in range(nodes)
@@ -115,7 +120,7 @@ def tick_report(
     placements: Mapping[str, Sequence[int]],
     stats: Mapping[str, GroupStats],
     batch: int | None,
-    began_s: float,
+    until_s: float,
     seconds: float,
     nodes: int,
 ) -> TickReport:
@@ -128,7 +133,7 @@ def tick_report(
         version=manifest.version,
         tick=batch,
         time_s=figures["time_s"],
-        began_s=began_s,
+        until_s=until_s,
         seconds=seconds,
         rows_in=figures["rows_in"],
         rows_out=figures["rows_out"],

@@ -1,6 +1,6 @@
 """Rows a second of a query and its nodes, from the reports of its ticks.
 
-The rows of a batch have come in since the batch before was handed over, and their results are what came out for
+The rows of a batch have come in since the batch before was planned, and their results are what came out for
 that time: so they are divided by the time between the two, not by that between two samples, which begin and end
 at other moments. Samples between two batches repeat the rate before and cover no time, so that means weighted by
 `covered_s` tell how many rows there were.
@@ -28,12 +28,12 @@ class Rated:
     node_out_per_s: dict[int, float] = field(default_factory=dict)
 
 
-class Rates:
+class BatchRates:
     """Reports come in by `add`; `take` is called for each sample. `every_s`: how often batches begin at most."""
 
     def __init__(self, now_s: float, every_s: float) -> None:
         self._until_s = now_s  # to then all rows are told
-        self._handed_s: float | None = None  # when the last batch that is not told was handed over
+        self._planned_s: float | None = None  # when the last batch that is not told was planned
         self._usual_s = every_s  # between batches
         self._rows_in = self._rows_out = 0
         self._node_in: Counter[int] = Counter()
@@ -42,7 +42,7 @@ class Rates:
 
     def add(self, report: TickReport) -> None:
         if report.tick is not None:
-            self._handed_s = report.began_s
+            self._planned_s = report.until_s
         self._rows_in += report.rows_in
         self._rows_out += report.rows_out
         for node in report.nodes:
@@ -54,9 +54,9 @@ class Rates:
         of patience."""
         patience_s = max(PATIENCE_S, 2 * self._usual_s)
         since_s = min(self._until_s, now_s)  # a clock may be set back
-        if self._handed_s is not None:
-            covered = min(max(self._handed_s - since_s, SHORT_S), patience_s)
-            self._usual_s, self._until_s, self._handed_s = covered, self._handed_s, None
+        if self._planned_s is not None:
+            covered = min(max(self._planned_s - since_s, SHORT_S), patience_s)
+            self._usual_s, self._until_s, self._planned_s = covered, self._planned_s, None
             self._last = self._told(covered)
         elif now_s - since_s <= patience_s:
             return replace(self._last, covered_s=0.0)

@@ -30,6 +30,7 @@ class NodeReport:
     checkpoint_bytes: int
     held_rows: int
     executor: str = ""  # host and process of the node's last task; empty: it had nothing to do
+    executor_id: str = ""  # Spark's name for it; empty: the driver itself, or not known
     fetched: int = 0  # runs that were missing there and came from the checkpoint
 
 
@@ -68,7 +69,7 @@ class TickReport:
     version: int
     tick: int | None
     time_s: float  # wall clock at commit, epoch seconds
-    began_s: float  # by the same clock: when its batch was handed over
+    until_s: float  # by the same clock: where its input ends, when its batch was planned
     seconds: float  # engine time for this tick, hand-over to commit
     rows_in: int
     rows_out: int

@@ -22,6 +22,7 @@ from engine import connectors, draining, ingest, lock
 from engine.adapt.desk import Desk
 from engine.adapt.policy import Policy
 from engine.adapt.sit import sit
+from engine.batches import Planned
 from engine.errors import CheckpointError, SpillwayError
 from engine.explain import explain, jvm_gone
 from engine.flow import compile_flow
@@ -91,6 +92,7 @@ class QueryRun:
         self._refused = False  # a tick was not begun, for which Spark's thread ends with an error
         self._last_tick = time.monotonic()
         self._last_commit_s = 0.0
+        self._planned = Planned(spec.checkpoint / "spark" / "offsets", time.time)
         self._ready = 0.0
         self._progress: list[dict[str, Any]] = []
 
@@ -297,7 +299,7 @@ class QueryRun:
         if self.pacing.plan is not ticker.setup.plan:
             self.pacing = Pacing(ticker.setup.plan, enabled=self.pacing.enabled)
         admissions = self.pacing.admissions(ticker.manifest, ticker.placements)
-        report = ticker.tick(rows, batch, admissions)
+        report = ticker.tick(rows, batch, admissions, self._planned.time_s(batch))
         self.pacing.learn(report, ticker.manifest)
         self._committed()
         while not self._asked() and draining.held_bytes(ticker) > self.settings.hold_bytes_max:

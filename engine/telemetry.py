@@ -14,7 +14,7 @@ import numpy as np
 
 from control.samples import GroupChange, Sample
 from control.snapshot import ClusterSnapshot, Doubles, Longs
-from engine.rates import Rates
+from engine.rates import BatchRates
 from engine.reports import TickReport
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ class Telemetry:
         self._sum = _Sum()
         self._busy = np.zeros(0)
         self._at_s = clock()
-        self._rates = Rates(self._at_s, every_s)
+        self._rates = BatchRates(self._at_s, every_s)
         self._version = -1
         self._placed: tuple[Longs, Longs] | None = None
 

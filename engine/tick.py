@@ -15,7 +15,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from engine import lasting, tidy, watermarks
+from engine import lasting, pulse, tidy, watermarks
 from engine.adapt import edits
 from engine.adapt.orders import NONE as NO_ORDERS
 from engine.adapt.orders import Orders, frozen_counts
@@ -23,7 +23,7 @@ from engine.admission import OPEN, Admission
 from engine.affinity import Anchor
 from engine.arrow_map import ArrowMap, map_in_arrow
 from engine.brief import Brief, give
-from engine.cluster import check_seen, written
+from engine.cluster import check_seen, executor_ids, written
 from engine.exchange import PACKED, Pack
 from engine.outcome import (
     Admissions,
@@ -37,6 +37,7 @@ from engine.outcome import (
     tick_report,
 )
 from engine.reports import ReportPort, TickReport, Totals
+from engine.session import use_pool
 from engine.setup import Setup
 from engine.sinks import Sink
 from engine.stage import Stage, Standing
@@ -57,9 +58,9 @@ EVERYBODY: Admissions = MappingProxyType({})
 
 
 class _Begun(NamedTuple):
-    """When a tick began: on the clock on the wall, and on the one that only goes forward."""
+    """When a tick's input ended, on the clock on the wall; when it began, on the one that only goes forward."""
 
-    time_s: float
+    until_s: float
     counter_s: float
 
 
@@ -96,11 +97,15 @@ class Ticker:
         }
 
     def tick(
-        self, rows: DataFrame | None, batch: int | None, admissions: Admissions = EVERYBODY
+        self,
+        rows: DataFrame | None,
+        batch: int | None,
+        admissions: Admissions = EVERYBODY,
+        planned_s: float | None = None,
     ) -> TickReport:
         """Process one batch (or none: then held rows may be released), commit it, publish it. `rows` are
-        those of `stages`: to look at them is to run the tick."""
-        began = self._begun()
+        those of `stages`: to look at them is to run the tick. `planned_s`: where its input ends; now without."""
+        began = self._begun(planned_s)
         orders = self.orders()
         admissions = {
             op.id: self._complete(op.id, admissions.get(op.id, OPEN), orders)
@@ -163,8 +168,9 @@ class Ticker:
             port.publish(report)
         return report
 
-    def _begun(self) -> _Begun:
-        return _Begun(self.wall(), time.perf_counter())
+    def _begun(self, planned_s: float | None = None) -> _Begun:
+        now_s = self.wall() if planned_s is None else planned_s
+        return _Begun(now_s, time.perf_counter())
 
     def due(self) -> bool:
         """Is there something to do without input: rows on hold, or rows that the watermark has passed?"""
@@ -228,6 +234,15 @@ class Ticker:
         """Run a function once on every node, between ticks; what they return."""
         rows = map_in_arrow(self.exchange(self.control()), function, schema)
         return [tuple(row) for row in rows.collect()]
+
+    def homes(self) -> pulse.Homes:
+        """Ask every node where it runs, in a small job of its own, for which a thread of its own waits."""
+        use_pool(self.spark, pulse.POOL)
+        return dict(self.on_nodes(pulse.answer, pulse.ANSWER))
+
+    def executors_up(self) -> frozenset[str] | None:
+        """Spark's names for the executors that are up; None where there is only the driver."""
+        return executor_ids(self.spark) if self.anchor else None
 
     def exchange(self, packed: DataFrame) -> DataFrame:
         """Each node's rows in the partition that is its own."""
@@ -401,7 +416,7 @@ class Ticker:
             self.placements,
             self.stats,
             batch,
-            began.time_s,
+            began.until_s,
             time.perf_counter() - began.counter_s,
             self.setup.plan.nodes,
         )

@@ -42,6 +42,7 @@ from engine.brief import Settle
 from engine.flow import Flow
 from engine.outcome import Outcome
 from engine.plan.matching import Transition
+from engine.pulse import Prober, Pulse
 from engine.state import model as state
 from engine.state.commits import Commit
 from engine.state.model import Place
@@ -90,8 +91,10 @@ class Desk:
         self.joins = JoinStatistics(ticker.setup, kept_in(ticker.setup))
         self.jobs_apart = policy.patient
         ticker.orders, ticker.noticed = self.orders, self._noticed
+        self._probe = Prober(ticker.homes)
+        self.pulse = Pulse(self.nodes, ticker.executors_up, self._probe)
         self.accounts = Accounts(self.flow, records, ticker.manifest, self.snapshot)
-        ticker.ports = (*ticker.ports, self.accounts)
+        ticker.ports = (*ticker.ports, self.accounts, self.pulse)
         self.again_s = -1e18  # until then nobody goes on with what an action has left behind
         kinds.go_on(self)
 
@@ -148,6 +151,7 @@ class Desk:
     def between(self, *, idle: bool) -> None:
         """Take every action as far as it goes, then decide what is next. `idle`: no tick is about to begin."""
         now = self.now_s()
+        self.pulse.look()
         self._mind_budgets()
         if not self.ending:
             self.errands.take_up(self)
@@ -197,6 +201,7 @@ class Desk:
         """Give up what runs; nothing is half done, as nothing counts before its commit."""
         self._runs.give_up("the query stops")
         self.errands.give_up("the query stops")
+        self._probe.close()
         self.joins.keep()
         self.watch(self)
         self.records.write()
@@ -352,6 +357,7 @@ class Desk:
             now,
             self._version_s,
             self.joins.joins,
+            self.pulse.alive,
         )
         self._owing = follow(self._owing or Owing.nothing(bare), self._seen or bare, bare)
         self._seen = bare

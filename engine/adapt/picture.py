@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from control.plans import Move, Step, move_of
-from control.snapshot import NO_LIMIT, ClusterSnapshot, Groups, History, Nodes, Operator
+from control.snapshot import NO_LIMIT, Bools, ClusterSnapshot, Groups, History, Nodes, Operator
 
 if TYPE_CHECKING:
     from control.migration.joins import Joins
@@ -53,8 +53,9 @@ def snapshot(
     now_s: float,
     version_s: float,
     joins: Joins | None,
+    alive: Bools,
 ) -> ClusterSnapshot:
-    """One query now."""
+    """One query now. `alive` by node."""
     flow, manifest, count = ticker.setup.flow, ticker.manifest, ticker.setup.plan.nodes
     parts = [_groups(ticker, number, rounds, now_s, version_s) for number in range(len(flow.ops))]
     names = list(parts[0])
@@ -74,6 +75,7 @@ def snapshot(
         [manifest.memory_bytes(n) for n in range(count)],
         disk_bytes=[manifest.disk_bytes(n) for n in range(count)],
         disk_free_bytes=free,
+        alive=alive,
         **by_node,
     )
     windows = windows_s(flow)

@@ -13,6 +13,7 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from itertools import pairwise
 from pathlib import Path
 from typing import Protocol
 
@@ -50,6 +51,21 @@ def host() -> str:
 def executor() -> str:
     """The host and the process (Spark's executor, which started this worker's daemon) that run this task."""
     return f"{host()}/{_parent(os.getppid())}"
+
+
+def executor_id() -> str:
+    """Spark's name for the executor that runs this task; empty where that is the driver itself, or not known."""
+    return _id_of(_parent(os.getppid()))
+
+
+@lru_cache(maxsize=8)
+def _id_of(pid: int) -> str:
+    """From the command line of an executor's process, which every cluster manager of Spark's starts alike."""
+    try:
+        words = Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace").split("\0")
+    except OSError:
+        return ""
+    return next((b for a, b in pairwise(words) if a == "--executor-id"), "")
 
 
 def _parent(pid: int) -> int:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
+
+import numpy as np
 
 from control.people import Role
-from tests.app.made import MB, QUERY, Console, action_row, with_query
+from tests.app.made import MB, QUERY, Console, action_row, picture, sample_of, with_query
 
 LINE = re.compile(
     r'^(spillway_[a-z_]+)((?:\{(?:[a-z_]+="(?:[^"\\\n]|\\.)*",?)+\})?) (-?[\d.e+-]+|NaN|\+Inf|-Inf)$'
@@ -70,3 +73,23 @@ def test_with_nothing_there_it_still_answers(console: Console) -> None:
     found = figures(console.call("GET", "/metrics", Role.VIEWER).text)
     assert found['spillway_process_up{process="engine"}'] == 0
     assert found["spillway_alerts_open"] == 0
+
+
+def test_a_node_that_is_not_alive_is_seen_everywhere_and_gets_nothing(running: Console) -> None:
+    running.clock.pause(1)
+    now_s = running.clock()
+    bare = picture(QUERY, now_s, 3, 24)
+    alive = np.array([True, False, True])
+    snapshot = replace(bare, nodes=replace(bare.nodes, alive=alive))
+    running.store.metrics.write([sample_of(snapshot, now_s)])
+    found = figures(running.call("GET", "/metrics", Role.VIEWER).text)
+    name = 'spillway_node_alive{query="%s",node="%d"}'
+    assert [found[name % (QUERY, n)] for n in range(3)] == [1, 0, 1]
+    nodes = running.get(f"/queries/{QUERY}/nodes")["items"]
+    assert [node["alive"] for node in nodes] == alive.tolist()
+    body = {"do": "move", "node": 0, "to": 1, "percent": 10}
+    refused = running.post(f"/queries/{QUERY}/proposals", body)
+    assert refused.status_code == 409
+    assert "node_not_alive" in {refusal["why"] for refusal in refused.get_json()["refusals"]}
+    body["to"] = 2
+    assert running.post(f"/queries/{QUERY}/proposals", body).status_code == 200

@@ -10,6 +10,7 @@ import contextlib
 import json
 import os
 import secrets
+import signal
 import socket
 import subprocess
 import sys
@@ -186,18 +187,27 @@ class Cluster:
 
 
 class Driver:
-    """A query on the cluster, in a process of its own; `ticks` grows as it tells of them."""
+    """A query on the cluster, in a process of its own; `ticks` grows as it tells of them, and with `watch` (it then
+    runs until `interrupt`) `vitals` as it tells which nodes are alive."""
 
     def __init__(
-        self, cluster: Cluster, query: Path, master: str | None = None, script: Path | None = None
+        self,
+        cluster: Cluster,
+        query: Path,
+        master: str | None = None,
+        script: Path | None = None,
+        *,
+        watch: bool = False,
     ) -> None:
         host = cluster.hosts[0]
         self.ticks: list[dict[str, Any]] = []
+        self.vitals: list[dict[str, Any]] = []
+        self._vitals_seen = 0
         self.done: dict[str, Any] | None = None
         self.errors = (cluster.root / "driver.err").open("w+")
         command = [sys.executable, str(DRIVER), str(query), master or cluster.master]
         self.process = subprocess.Popen(
-            [*host.enter, *command, *([str(script)] if script else [])],
+            [*host.enter, *command, *(["--watch"] if watch else [str(script)] if script else [])],
             env=cluster.environment(host),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -216,6 +226,8 @@ class Driver:
                 told = json.loads(line)
                 if "done" in told:
                     self.done = told["done"]
+                elif "alive" in told:
+                    self.vitals.append(told)
                 else:
                     self.ticks.append(told)
 
@@ -226,6 +238,29 @@ class Driver:
             most_s,
         )
         assert len(self.ticks) >= count, self.said()
+
+    def wait_vitals(
+        self, wanted: Callable[[list[bool]], bool], most_s: float = 120.0
+    ) -> dict[str, Any]:
+        """The next word of which nodes are alive that is what is wanted; of what was told, nothing is missed."""
+
+        def found() -> bool:
+            while self._vitals_seen < len(self.vitals):
+                self._vitals_seen += 1
+                if wanted(self.vitals[self._vitals_seen - 1]["alive"]):
+                    return True
+            return self.process.poll() is not None
+
+        wait_until(found, "vitals", most_s)
+        assert self.process.poll() is None, self.said()
+        return self.vitals[self._vitals_seen - 1]
+
+    def rows_in(self) -> int:
+        return sum(tick["rows_in"] for tick in self.ticks)
+
+    def interrupt(self) -> None:
+        """As Ctrl-C does."""
+        self.process.send_signal(signal.SIGINT)
 
     def finish(self, most_s: float = 240.0) -> dict[str, Any]:
         """Its summary, once it has ended well."""

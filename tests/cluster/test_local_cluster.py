@@ -6,11 +6,13 @@ import json
 import os
 from pathlib import Path
 
+import psutil
+import pyarrow as pa
 import pytest
 
 from control.plans import STRATEGIES
 from tests.cluster.cases import chain, three_way, within
-from tests.cluster.machines import Driver, lone
+from tests.cluster.machines import Driver, lone, wait_until
 
 pytestmark = [pytest.mark.long, pytest.mark.chaos]
 
@@ -62,3 +64,30 @@ def test_another_order_while_it_runs(tmp_path: Path, strategy: str) -> None:
     told = json.loads(script.with_suffix(".json").read_text())["actions"]
     assert [action["state"] for action in told] == ["done", "done"], told
     assert [action["course"].endswith("_hold") for action in told] == [bool(held)] * 2
+
+
+def test_a_node_is_not_alive_while_its_executor_is_gone(tmp_path: Path) -> None:
+    """Killed while nothing comes in: its nodes are not alive at once, nothing is moved there, and a probe finds them
+    again elsewhere. Results are exact."""
+    case = three_way(tmp_path / "case", files=2, nodes=3)
+    with lone(tmp_path) as nothing:
+        driver = Driver(nothing, case.file, "local-cluster[2,1,1024]", watch=True)
+        driver.wait_ticks(2)
+        driver.wait_vitals(all)
+        homes = [int(executor.partition("/")[2]) for executor, _ in driver.ticks[-1]["nodes"]]
+        # Of two executors the one with fewer nodes, so that somebody is left.
+        pid = min(set(homes), key=homes.count)
+        executor = psutil.Process(pid)
+        assert "CoarseGrainedExecutorBackend" in " ".join(executor.cmdline())
+        executor.kill()
+        told = driver.wait_vitals(lambda alive: not all(alive))
+        assert told["alive"] == [home != pid for home in homes]
+        assert told["refused"] == ["node_not_alive"]
+        driver.wait_vitals(all)
+        before = driver.rows_in()
+        for stream in "abc":
+            case.feed(stream, 2, pa.table({"k": list(range(300)), "v": list(range(300))}))
+        wait_until(lambda: driver.rows_in() == before + 900, "rows", 120)
+        driver.interrupt()
+        summary = driver.finish()
+    assert summary["rows_out"] == case.check() > 1000

@@ -17,7 +17,7 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
-from engine import ingest
+from engine import ingest, pulse
 from engine.adapt.side import Found, Job, SideJobs
 from engine.adapt.tasks import Work, quietly
 from engine.admission import Admission
@@ -82,6 +82,9 @@ class LocalTicker(Ticker):
     def on_nodes(self, function: ArrowMap, schema: str) -> list[tuple[Any, ...]]:
         rows = [out for batch in self._control() for out in function(iter([batch]))]
         return [tuple(row.values()) for batch in rows for row in batch.to_pylist()]
+
+    def homes(self) -> pulse.Homes:
+        return {row[0]: row[1] for row in self.on_nodes(pulse.answer, pulse.ANSWER)}
 
     def _control(self) -> Iterator[pa.RecordBatch]:
         for node, token in enumerate(self.setup.tokens):

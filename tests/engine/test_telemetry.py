@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,10 +17,11 @@ from db.tiles import QUERY_FIGURES, bucketed, of_ticks
 from engine.adapt.desk import Desk
 from engine.adapt.policy import Policy
 from engine.adapt.records import Records
-from engine.rates import PATIENCE_S, Rates
+from engine.batches import Planned
+from engine.rates import PATIENCE_S, BatchRates
 from engine.reports import TickReport
 from engine.telemetry import Telemetry
-from tests.engine.local import Local, LocalSide, stream
+from tests.engine.local import Clock, Local, LocalSide, stream
 from tests.engine.test_trees import scratch
 
 SQL = "SELECT a.v, b.v AS w FROM a JOIN b ON a.k = b.k"
@@ -143,16 +145,16 @@ def test_a_clock_that_is_set_back_or_on_ends_no_samples_and_makes_no_peak(local:
 
 def test_results_without_a_batch_wait_for_the_next_or_for_the_end_of_patience() -> None:
     """A clean-up's results come out beside the batches; they shorten no batch's time."""
-    rates, blank = Rates(START_S, 1.0), made_report()
-    rates.add(replace(blank, tick=1, began_s=START_S + 1, rows_in=100))
+    rates, blank = BatchRates(START_S, 1.0), made_report()
+    rates.add(replace(blank, tick=1, until_s=START_S + 1, rows_in=100))
     assert rates.take(START_S + 1.2).rows_in_per_s == 100
-    rates.add(replace(blank, tick=None, began_s=START_S + 1.4, rows_out=50))
+    rates.add(replace(blank, tick=None, until_s=START_S + 1.4, rows_out=50))
     between = rates.take(START_S + 1.8)
     assert (between.rows_in_per_s, between.rows_out_per_s, between.covered_s) == (100, 0, 0)
-    rates.add(replace(blank, tick=2, began_s=START_S + 2, rows_in=100, rows_out=10))
+    rates.add(replace(blank, tick=2, until_s=START_S + 2, rows_in=100, rows_out=10))
     found = rates.take(START_S + 2.2)
     assert (found.rows_in_per_s, found.rows_out_per_s, found.covered_s) == (100, 60, 1)
-    rates.add(replace(blank, tick=None, began_s=START_S + 3, rows_out=500))
+    rates.add(replace(blank, tick=None, until_s=START_S + 3, rows_out=500))
     found = rates.take(START_S + 2.1 + PATIENCE_S)
     assert (found.rows_out_per_s, found.covered_s) == (500 / PATIENCE_S, PATIENCE_S)
 
@@ -163,7 +165,7 @@ def made_report() -> TickReport:
         version=1,
         tick=0,
         time_s=0.0,
-        began_s=0.0,
+        until_s=0.0,
         seconds=0.1,
         rows_in=0,
         rows_out=0,
@@ -173,3 +175,29 @@ def made_report() -> TickReport:
         nodes=(),
         groups=(),
     )
+
+
+def test_a_batch_ends_when_spark_planned_it(tmp_path: Path) -> None:
+    """As its log of offsets says; not where the log is of an earlier life, of another clock, broken or gone."""
+    clock = Clock(START_S)
+    planned = Planned(tmp_path, clock)
+
+    def note(batch: int, text: str) -> None:
+        (tmp_path / str(batch)).write_text(text)
+
+    clock.now += 2
+    note(0, f'v1\n{{"batchTimestampMs":{(START_S + 1.5) * 1e3:.0f}}}\n{{}}')
+    assert planned.time_s(0) == START_S + 1.5
+    note(1, f'v1\n{{"batchTimestampMs":{(START_S + 1) * 1e3:.0f}}}\n{{}}')
+    assert planned.time_s(1) == clock.now, "before the batch before"
+    note(2, f'v1\n{{"batchTimestampMs":{(START_S + 9) * 1e3:.0f}}}\n{{}}')
+    assert planned.time_s(2) == clock.now, "in time to come"
+    for text in ("", "v1", "v1\n[]", "v1\n{}", 'v1\n{"batchTimestampMs":null}'):
+        note(3, text)
+        assert planned.time_s(3) == clock.now
+    assert planned.time_s(4) == clock.now, "nothing is noted"
+    clock.now -= 3600  # set back: from the next batch on it is believed again
+    assert planned.time_s(5) == clock.now
+    clock.now += 1
+    note(6, f'v1\n{{"batchTimestampMs":{(clock.now - 0.5) * 1e3:.0f}}}\n{{}}')
+    assert planned.time_s(6) == clock.now - 0.5

@@ -251,9 +251,12 @@ class Watching:
 
     def __init__(self, *then: tuple[int, Callable[[], object]]) -> None:
         self.then, self.ticks = list(then), 0
+        self.until_s: dict[int, float] = {}
 
     def publish(self, report: TickReport) -> None:
         self.ticks += report.tick is not None
+        if report.tick is not None:
+            self.until_s[report.tick] = report.until_s
         while self.then and self.then[0][0] <= self.ticks:
             self.then.pop(0)[1]()
 
@@ -270,6 +273,12 @@ def planned(root: Path, options: Mapping[str, str], number: int, ticks: int) -> 
     begun = {"rows": 0, "clock": 0, "epoch": ends[0]["epoch"]}
     batches = [made(source, a, b) for a, b in pairwise([begun, *ends]) if a["rows"] < b["rows"]]
     return pa.concat_tables(batches)
+
+
+def noted_s(root: Path, batch: int) -> float:
+    """When Spark planned a batch, by its own log of offsets."""
+    head = (root / "cp" / "spark" / "offsets" / str(batch)).read_text().splitlines()[1]
+    return float(json.loads(head)["batchTimestampMs"]) / 1e3
 
 
 def test_a_running_query_is_changed(spark: SparkSession, tmp_path: Path) -> None:
@@ -291,6 +300,7 @@ def test_a_running_query_is_changed(spark: SparkSession, tmp_path: Path) -> None
     )
     run = QueryRun(spec, settings, [watch], once=False)
     run.run(None)
+    assert watch.until_s == {n: noted_s(tmp_path, n) for n in watch.until_s}, "where input ends"
     ask("b", rate=100)()
     after = Watching((3, lambda: again.stop()))
     again = QueryRun(spec, settings, [after], once=False)
