@@ -9,16 +9,15 @@ from __future__ import annotations
 import atexit
 import os
 import re
-import secrets
 import shutil
 import tempfile
 import time
 import zipfile
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from engine.authentication import user_settings
 from engine.errors import StateError
 from engine.sinks.staged import StagedFile
 from engine.state.commits import RESULTS, WITHHELD
@@ -42,13 +41,7 @@ CONF = {
     # A host that was cut off is given up after this long.
     "spark.executor.heartbeatInterval": "5s",
     "spark.network.timeout": "60s",
-    "spark.authenticate": "true",
 }
-SECRET_HINT = (
-    "Give the cluster's master, its workers and this driver one secret: `spark.authenticate true` and "
-    "`spark.authenticate.secret ...` in spark-defaults.conf in SPARK_CONF_DIR, mode 0600. On a network "
-    "that you trust, `spark.authenticate false` there does without."
-)
 
 
 def is_cluster(master: str) -> bool:
@@ -58,41 +51,10 @@ def is_cluster(master: str) -> bool:
 
 def conf() -> dict[str, str]:
     """Spark's settings for any cluster; the user's spark-defaults.conf goes before ours."""
-    given = _user_settings()
+    given = user_settings()
     chosen = {name: value for name, value in CONF.items() if name not in given}
     # What we ship lies in the executor's working folder before its first task begins.
     return chosen | {"spark.executorEnv.PYTHONPATH": SHIPPED}
-
-
-def _user_settings() -> set[str]:
-    """What the user's spark-defaults.conf sets."""
-    path = Path(os.environ.get("SPARK_CONF_DIR", ""), "spark-defaults.conf")
-    if "SPARK_CONF_DIR" not in os.environ or not path.is_file():
-        return set()
-    lines = [line.strip() for line in path.read_text().splitlines()]
-    return {re.split(r"[\s=:]", line, maxsplit=1)[0] for line in lines if line and line[0] != "#"}
-
-
-@contextmanager
-def secret(master: str) -> Iterator[None]:
-    """A secret for a cluster that is ours alone, in a file: command lines are seen by all."""
-    if not master.startswith("local-cluster") or "spark.authenticate" in _user_settings():
-        yield
-        return
-    before = os.environ.get("PYSPARK_SUBMIT_ARGS")
-    with tempfile.NamedTemporaryFile("w", prefix="spillway-", suffix=".conf") as file:
-        file.write(f"spark.authenticate.secret {secrets.token_hex(32)}\n")
-        file.flush()
-        given = before or "pyspark-shell"
-        os.environ["PYSPARK_SUBMIT_ARGS"] = (
-            f"--properties-file {file.name} --load-spark-defaults {given}"
-        )
-        try:
-            yield
-        finally:
-            del os.environ["PYSPARK_SUBMIT_ARGS"]
-            if before is not None:
-                os.environ["PYSPARK_SUBMIT_ARGS"] = before
 
 
 def ship_engine(context: Any) -> None:

@@ -294,6 +294,7 @@ class EngineHost:
             log_dir=Path(logs) if logs else None,
             driver_memory=self._settings.driver_memory,
             extra=connectors.conf(self._settings.packages, self._settings.jars),
+            warn=self._warn,
         )
 
     def _session_of(self, name: str) -> SparkSession:

@@ -143,6 +143,7 @@ class QueryRun:
                 log_dir=self._log_dir(),
                 driver_memory=self.settings.driver_memory,
                 extra=connectors.conf(self.settings.packages, self.settings.jars),
+                warn=self.warn,
                 light=ingest.past_the_jvm(compile_flow(self.plan, self.query)),
             )
 

@@ -13,7 +13,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from types import MappingProxyType
@@ -23,7 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 from control.logs import rotate
-from engine import class_archive, cluster
+from engine import authentication, class_archive, cluster
 from engine.errors import SetupError
 
 if TYPE_CHECKING:
@@ -131,10 +131,11 @@ def start_session(
     extra: Mapping[str, str] = MappingProxyType({}),
     light: bool = False,
     java: str | None = None,
+    warn: Callable[[str], None] = lambda text: None,
 ) -> SparkSession:
     """A session for our ticks. `light`: the JVM only plans and shuffles, it touches no row. Spark's words ≥ WARN go to `<log_dir>/spark.log`; without
     `log_dir` to stderr. `java`: options instead of those of the class archive. An active session of this process is used as it is, save that
-    texts of its SQL stay as they are."""
+    texts of its SQL stay as they are. `warn` hears of what the user's own configuration leaves open."""
     from py4j.protocol import Py4JError
     from pyspark import SparkContext
     from pyspark.conf import SparkConf
@@ -147,6 +148,8 @@ def start_session(
             active.conf.set(name, value)
         return active
     check_java()
+    if text := authentication.warning():
+        warn(text)
     master = master or default_master(nodes)
     _set_environment(master)
     conf = SparkConf().setMaster(master).setAppName(app_name)
@@ -155,7 +158,7 @@ def start_session(
         _log(log_dir) as log,
         _log_settings() as java_options,
         _own_interrupts(),
-        cluster.secret(master),
+        authentication.secret(master),
     ):
         if light and not cluster.is_cluster(master):
             java_options = f"{java_options} {LIGHT_JAVA}"
@@ -180,7 +183,8 @@ def spark_conf(master: str, nodes: int, driver_memory: str) -> dict[str, str]:
         "spark.sql.shuffle.partitions": str(nodes),
         "spark.sql.warehouse.dir": warehouse,
     }
-    return SHARED_CONF | mine | (cluster.conf() if cluster.is_cluster(master) else LOCAL_CONF)
+    ours = SHARED_CONF | mine | authentication.conf()
+    return ours | (cluster.conf() if cluster.is_cluster(master) else LOCAL_CONF)
 
 
 def _set_environment(master: str) -> None:
@@ -262,9 +266,9 @@ def _own_interrupts() -> Iterator[None]:
 
 def _no_start(error: Exception, log: IO[bytes] | None, extra: Mapping[str, str]) -> SetupError:
     hint = "Check the master URL and the setting driver_memory."
-    if "spark.authenticate.secret" in str(error):
-        hint = cluster.SECRET_HINT
-    if extra:
+    if authentication.SECRET in str(error):
+        hint = authentication.SECRET_HINT
+    elif extra:
         hint = "Look at the settings packages and jars; without a network, jars is the one to use."
     if log is not None:
         last = Path(log.name).read_text(errors="replace").strip().splitlines()[-3:]

@@ -43,12 +43,12 @@ def test_the_users_own_settings_go_before_ours(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("SPARK_CONF_DIR", raising=False)
-    assert cluster.conf()["spark.authenticate"] == "true"
+    assert cluster.conf()["spark.network.timeout"] == "60s"
     (tmp_path / "spark-defaults.conf").write_text(
-        "# spark.locality.wait 1s\nspark.authenticate=false\n"
+        "# spark.locality.wait 1s\nspark.network.timeout=5s\n"
     )
     monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path))
-    assert "spark.authenticate" not in cluster.conf()
+    assert "spark.network.timeout" not in cluster.conf()
     assert "spark.locality.wait" in cluster.conf()
 
 
@@ -66,17 +66,6 @@ def test_what_is_shipped_is_all_that_tasks_import(tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stderr[-2000:]
     assert done.stdout.startswith(str(file))
-
-
-def test_a_secret_is_in_no_command_line_and_leaves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PYSPARK_SUBMIT_ARGS", "--name x pyspark-shell")
-    with cluster.secret("local-cluster[2,1,512]"):
-        words = os.environ["PYSPARK_SUBMIT_ARGS"].split()
-        file = Path(words[1])
-        (secret,) = [line.split()[1] for line in file.read_text().splitlines()]
-        assert words[3:] == ["--name", "x", "pyspark-shell"] and secret not in " ".join(words)
-        assert file.stat().st_mode & 0o077 == 0
-    assert os.environ["PYSPARK_SUBMIT_ARGS"] == "--name x pyspark-shell" and not file.exists()
 
 
 @given(st.lists(st.integers(0, 5), max_size=12), st.integers(1, 6))
