@@ -27,6 +27,7 @@ from engine.settings import TABLE, Setting, Settings, show
 
 EXIT_USER = commands.EXIT_USER
 EXIT_INTERRUPTED = 130
+UPKEEP_S = 60.0
 STEADY_TRIGGER_S = 1.0  # of an engine that runs for weeks, where the setting says nothing
 
 
@@ -89,19 +90,60 @@ def up(arguments: argparse.Namespace, settings: Settings) -> int:
     with locks.hold(data, "up"):
         _free(port)
         url = f"http://127.0.0.1:{port}"
-        password = _prepare(data, url, demo=not arguments.no_demo)
+        password = _prepare(data, url, demo=not arguments.no_demo, token_s=_token_s(settings))
         supervisor = Supervisor(_children(arguments, data, port), data / "logs", _say)
         stop = threading.Event()
         stop_on_signals(stop)
         _say(f"console: {url}    logs: {data / 'logs'}    Ctrl-C stops everything")
         if password:
-            print(f"sign in as admin, password {password}   (shown only this once)", flush=True)
-        supervisor.run(stop)
+            _tell_first(data, password)
+        supervisor.run(stop, _upkeep(data, url, _token_s(settings)))
     _say("stopped; start again to resume")
     return 0
 
 
-def _prepare(data: Path, url: str, *, demo: bool) -> str:
+def _tell_first(data: Path, password: str) -> None:
+    """On a terminal; what goes into a file or a pipe may be read by others, so that says only where it is."""
+    from app import firsts
+
+    if sys.stdout.isatty():
+        print(f"sign in as admin, password {password}   (shown only this once)", flush=True)
+        return
+    path = firsts.keep_first_password(data, password)
+    print(f"sign in as admin; the first password is in {path}, for you alone to read", flush=True)
+
+
+def _upkeep(data: Path, url: str, token_s: float) -> Callable[[], None]:
+    """What `up` itself looks after, once a minute: this machine's token, and the file with the first password."""
+    from app import firsts
+    from control.errors import StoreError
+    from db.open import open_store
+
+    due_s = time.monotonic() + UPKEEP_S
+
+    def look() -> None:
+        nonlocal due_s
+        if time.monotonic() < due_s:
+            return
+        due_s = time.monotonic() + UPKEEP_S
+        try:
+            store = open_store(data)
+            try:
+                firsts.local_token(store, data / "ctl.json", url, time.time(), token_s)
+                firsts.drop_first_password(store, data)
+            finally:
+                store.close()
+        except (StoreError, OSError) as error:
+            _say(f"{error}; looked at again in {UPKEEP_S:.0f} s")
+
+    return look
+
+
+def _token_s(settings: Settings) -> float:
+    return settings.token_days * 86_400.0
+
+
+def _prepare(data: Path, url: str, *, demo: bool, token_s: float) -> str:
     """The store at this version, and what a first start makes; the admin's password if it is new."""
     from app import firsts
     from app.auth import Passwords
@@ -116,7 +158,8 @@ def _prepare(data: Path, url: str, *, demo: bool) -> str:
     store, now_s = open_store(data), time.time()
     try:
         password = firsts.first_admin(store, Passwords(), now_s)
-        firsts.local_token(store, data / "ctl.json", url, now_s)
+        firsts.local_token(store, data / "ctl.json", url, now_s, token_s)
+        firsts.drop_first_password(store, data)
         if demo:
             firsts.demo(store, shown.NAME, shown.text(), now_s)
         firsts.rules(store, [(r.name, r.mode, r.text) for r in shipped_rules()], now_s)
@@ -227,6 +270,7 @@ def control_process(arguments: argparse.Namespace, settings: Settings) -> int:
 
 
 def console_process(arguments: argparse.Namespace, settings: Settings) -> int:
+    from app.firsts import limit_tokens
     from app.server import make_app, serve
     from control.dispatch import Dispatcher
     from db.open import open_store
@@ -236,7 +280,12 @@ def console_process(arguments: argparse.Namespace, settings: Settings) -> int:
     data = _data(arguments, settings)
     roots = roots_of(settings, data)
     stop, store = _until_told(arguments), open_store(data)
-    dispatcher = Dispatcher(store, time.time, check=lambda text: check(text, data, roots))
+    token_s = _token_s(settings)
+    if count := limit_tokens(store, time.time(), token_s):
+        _say(f"{count} API tokens that ended later or never end in {settings.token_days} days now")
+    dispatcher = Dispatcher(
+        store, time.time, check=lambda text: check(text, data, roots), token_s=token_s
+    )
     try:
         serve(
             make_app(store, dispatcher, _console(arguments, settings, data), time.time),
@@ -269,6 +318,7 @@ def _console(arguments: argparse.Namespace, settings: Settings, data: Path) -> C
         proxies=settings.proxies,
         idle_s=settings.idle_minutes * 60.0,
         absolute_s=settings.signin_hours * 3_600.0,
+        token_s=_token_s(settings),
         about={"data": str(data)},
         shown={s.name: _shown(s, getattr(effect, s.name)) for s in TABLE},
     )
@@ -294,11 +344,10 @@ def backup_command(arguments: argparse.Namespace, settings: Settings) -> int:
 
 
 def restore_command(arguments: argparse.Namespace, settings: Settings) -> int:
-    from db.restore import restore
+    from db.maintenance import restore
 
-    done = restore(arguments.file, _data(arguments, settings), now_s=time.time())
+    restore(arguments.file, _data(arguments, settings))
     print("restored; the engine's own commits tell it what came after the backup")
-    print(done)
     return 0
 
 
@@ -324,7 +373,8 @@ def user_command(arguments: argparse.Namespace, settings: Settings) -> int:
 
     store = open_store(_data(arguments, settings))
     try:
-        return users_cli.run(arguments, store, Dispatcher(store, time.time))
+        dispatcher = Dispatcher(store, time.time, token_s=_token_s(settings))
+        return users_cli.run(arguments, store, dispatcher)
     finally:
         store.close()
 

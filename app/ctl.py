@@ -14,9 +14,13 @@ from typing import Any, TextIO
 
 from app import ctl_act, ctl_orders, ctl_read, ctl_rule
 from app.ctl_base import Ctl, Verb
-from app.ctl_http import Client, RefusedError, find_place
+from app.ctl_http import Client, RefusedError, find_place, read_token
 from app.errors import AppError
 
+SEEN = (
+    "every process on this machine can read a token on the command line (ps): use --token-file FILE or the "
+    "environment's SPILLWAY_TOKEN"
+)
 EXIT_REFUSED = 1
 EXIT_USER = 2
 VERBS: tuple[Verb, ...] = (*ctl_read.VERBS, *ctl_orders.VERBS, *ctl_act.VERBS, *ctl_rule.VERBS)
@@ -28,9 +32,14 @@ def add_parser(subparsers: Any) -> argparse.ArgumentParser:
         "ctl", help="look at and steer a running Spillway"
     )
     top.add_argument("--url", dest="at_url", metavar="URL", help="the console's address")
-    top.add_argument(
-        "--token", dest="with_token", metavar="TOKEN", help="instead of the one that `up` left"
+    given = top.add_mutually_exclusive_group()
+    given.add_argument(
+        "--token-file",
+        type=Path,
+        metavar="FILE",
+        help="a file with the token to use instead of the one that `up` left; - is stdin",
     )
+    given.add_argument("--token", dest="with_token", metavar="TOKEN", help=argparse.SUPPRESS)
     _json(top, default=False)
     _verbs(top, VERBS)
     return top
@@ -77,7 +86,12 @@ def run(
     """Carry out what `add_parser` read; its exit code. `folder`: the data directory, with ctl.json."""
     told = err or sys.stderr
     try:
-        client = Client(find_place(folder, arguments.at_url, arguments.with_token))
+        token = arguments.with_token
+        if arguments.token_file is not None:
+            token = read_token(arguments.token_file)
+        elif token:
+            print(f"warning: {SEEN}", file=told)
+        client = Client(find_place(folder, arguments.at_url, token))
         ctl = Ctl(client, arguments, out or sys.stdout, arguments.json, clock, pause)
         code: int = arguments.act(ctl)
         return code

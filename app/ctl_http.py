@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 import urllib.error
 import urllib.parse
 import urllib.request
@@ -33,6 +34,18 @@ class Place:
     token: str
 
 
+def read_token(path: Path) -> str:
+    """A file with nothing but a token in it; `-` is stdin. A command line can be read by every process (ps)."""
+    try:
+        text = sys.stdin.readline() if str(path) == "-" else path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ClientError(f"cannot be read: {error}", where=str(path)) from None
+    token = text.strip()
+    if not token or any(c.isspace() or not c.isprintable() for c in token):
+        raise ClientError("there is no token in it", where=str(path), hint="One line: spw_…")
+    return token
+
+
 def find_place(folder: Path, url: str | None, token: str | None) -> Place:
     """From the command line, the environment, or what `run.py up` left."""
     url = url or os.environ.get("SPILLWAY_URL")
@@ -47,10 +60,10 @@ def find_place(folder: Path, url: str | None, token: str | None) -> Place:
     found = Place(str(url or kept.get("url", "")), str(token or kept.get("token", "")))
     if not found.url or not found.token:
         missing = "address" if not found.url else "token"
-        hint = "Start the console with `run.py up`, or give --url and --token."
+        hint = "Start the console with `run.py up`, or give --url and --token-file."
         raise ClientError(f"no {missing} of a console is known", where=str(file), hint=hint)
     if url and not token and kept.get("url", url).rstrip("/") != url.rstrip("/"):
-        hint = "Give --token too: the token that is kept belongs to another address."
+        hint = "Give --token-file too: the token that is kept belongs to another address."
         raise ClientError(f"no token is known for {url}", hint=hint)
     return found
 
@@ -156,7 +169,10 @@ def of_problem(kind: str, status: int, said: str, body: Mapping[str, Any]) -> Cl
         more = [reason for reason in reasons if reason not in said]
         return RefusedError(said, hint="\n  ".join(more))
     if kind == "signed-out":
-        return ClientError("the token is not valid (any more)", hint="Give another with --token.")
+        return ClientError(
+            "the token is not valid (any more)",
+            hint="Give another with --token-file or SPILLWAY_TOKEN.",
+        )
     if kind == "unavailable":
         return UnreachableError(said, hint="Try again in a moment.")
     faults = [f"{fault['where']}: {fault['text']}" for fault in body.get("faults", ())]

@@ -247,25 +247,16 @@ def alert_silence(ctl: Ctl) -> int:
 
 
 def tokens(ctl: Ctl) -> int:
-    answer = ctl.client.get("/tokens")
+    every = ctl.arguments.all
+    answer = ctl.client.get("/tokens/all" if every else "/tokens")
     rows = (
-        (t["id"], t["name"], t["scope"], clock(t["created_s"], ctl.now_s),
+        (t["id"], *((t["user"],) if every else ()), t["name"], t["scope"], clock(t["created_s"], ctl.now_s),
          clock(t["expires_s"], ctl.now_s), clock(t["used_s"], ctl.now_s),
          "revoked" if t["revoked_s"] else "this one" if t["mine_now"] else "")
         for t in answer["items"]
     )  # fmt: skip
-    return ctl.table(answer, ("token", "name", "scope", "made", "until", "used", ""), rows)
-
-
-def token_add(ctl: Ctl) -> int:
-    given = ctl.arguments
-    body: dict[str, Any] = {"name": given.name, "scope": given.scope}
-    if given.seconds:
-        body["expires_s"] = ctl.now_s + given.seconds
-    answer = ctl.client.post("/tokens", body)
-    return ctl.put(
-        answer, f"{answer['token']}\nIt is not shown again. Revoke: ctl token revoke {answer['id']}"
-    )
+    heads = ("token", *(("user",) if every else ()), "name", "scope", "made", "until", "used", "")
+    return ctl.table(answer, heads, rows)
 
 
 def token_revoke(ctl: Ctl) -> int:
@@ -339,12 +330,9 @@ VERBS = (
     Verb("alert ack", "note that somebody looks after it", alert_ack, (option("id", type=int),)),
     Verb("alert silence", "not heard of for a time", alert_silence,
          (option("id", type=int), _for("how long (1h)", default=3_600.0))),
-    Verb("token list", "your tokens", tokens),
-    Verb("token add", "a token of your own", token_add,
-         (option("name", metavar="NAME"),
-          option("--scope", choices=("viewer", "operator", "admin"), default="viewer"),
-          _for("how long it is valid; without end if not given"))),
-    Verb("token revoke", "end a token", token_revoke, (ID,)),
+    Verb("token list", "your tokens; new ones are made in the console or by run.py user token", tokens,
+         (option("--all", action="store_true", help="everybody's; admins"),)),
+    Verb("token revoke", "end a token; admins: anybody's", token_revoke, (ID,)),
     Verb("webhook list", "where events are sent", webhooks),
     Verb("webhook add", "events to an address", webhook_add,
          (option("url", metavar="URL"), option("events", nargs="+", metavar="EVENT"))),

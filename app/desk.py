@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from dash import Dash
-from flask import Flask, current_app
+from flask import Flask, current_app, g
 
 from app.callbacks import Callbacks
 from app.feed import Feed
 from app.guard import who
 from app.parts import parts
-from control.kinds import KINDS, Answer
+from control.kinds import KINDS, Answer, Status, wants_password
 from control.people import Role
 
 EXTENSION = "spillway.desk"
@@ -48,8 +48,17 @@ def may(kind: str) -> bool:
     return role().covers(KINDS[kind].role)
 
 
+def confirmed() -> bool:
+    """Whether who asks has given their password lately."""
+    session = who().session
+    return session is not None and parts().sessions.confirmed(session, g.now_s)
+
+
 def act(kind: str, body: Mapping[str, Any] | None = None, query: str = "") -> Answer:
-    """Through the dispatcher, in the name of who asks. Whoever looks next sees what came of it."""
+    """Through the dispatcher, in the name of who asks. Whoever looks next sees what came of it. What wants a password
+    that was given lately is refused without one, whatever page it comes from: `components/confirm.py` asks for it."""
+    if wants_password(kind, body or {}) and not confirmed():
+        return Answer(Status.FORBIDDEN, "this needs your password again")
     answer = parts().dispatcher.dispatch(kind, body or {}, who().actor, query)
     desk_of(current_app).feed.forget()
     return answer

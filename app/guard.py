@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from urllib.parse import quote, urlsplit
 
 from flask import Flask, Request, Response, g, redirect, request
@@ -15,6 +15,7 @@ from app.problems import Problem, is_for_programs
 from control.people import Actor, AuditLine, Role, Session, Source, User
 
 SUBJECT_MAX = 200
+CHANGE = "/password"  # where one's own password is changed without scripts
 CLIENT_HEADER = "X-Spillway-Client"  # ctl says so; it changes only what the audit shows
 
 
@@ -25,7 +26,6 @@ class Who(UserMixin):  # type: ignore[misc]
     actor: Actor
     user: User
     session: Session | None = None
-    token: str = ""  # its id
 
     def get_id(self) -> str:
         return self.user.name
@@ -34,6 +34,13 @@ class Who(UserMixin):  # type: ignore[misc]
 def who() -> Who:
     found: Who = g.who
     return found
+
+
+def confirm(parts: Parts) -> None:
+    """Whoever asks has given their password just now: it holds for the rest of this request, too."""
+    found = who()
+    assert found.session is not None
+    g.who = replace(found, session=parts.sessions.confirm(found.session, g.now_s))
 
 
 def host_name(host: str) -> str:
@@ -89,6 +96,8 @@ def _check(parts: Parts) -> Response | None:
     found: Who = current_user._get_current_object()
     if found.session is not None:
         _same_site(parts, found.session)
+        if found.user.must_change and not need.before_change:
+            return _must_change()
     if not found.actor.role.covers(need.role):
         _note_refusal(parts, found.actor, need.role)
         text = f"This needs the role {need.role}; you are {found.actor.role}."
@@ -114,6 +123,7 @@ def _note_refusal(parts: Parts, actor: Actor, needed: Role) -> None:
             request.path[:SUBJECT_MAX],
             "refused",
             detail,
+            token=actor.token,
         )
     )
 
@@ -126,8 +136,10 @@ def identify(parts: Parts, need: Need, now_s: float) -> Who | None:
         if bearer is None:
             return None
         source = Source.CLI if request.headers.get(CLIENT_HEADER) == "ctl" else Source.API
-        actor = Actor(bearer.user.name, bearer.role, source, address=address())
-        return Who(actor, bearer.user, token=bearer.token.id)
+        actor = Actor(
+            bearer.user.name, bearer.role, source, address=address(), token=bearer.token.id
+        )
+        return Who(actor, bearer.user)
     session = parts.sessions.find(request, now_s) if need.sessions else None
     user = parts.store.users.find(session.user) if session is not None else None
     if session is None or user is None or user.disabled:
@@ -155,6 +167,13 @@ def same_origin() -> None:
         raise Problem("csrf", "The request comes from another site.")
     if request.headers.get("Sec-Fetch-Site", "same-origin") not in ("same-origin", "none"):
         raise Problem("csrf", "The request comes from another site.")
+
+
+def _must_change() -> Response:
+    """Whoever signed in with a password that another knows does nothing else before there is one of their own."""
+    if is_for_programs(request.path) or request.method not in SAFE_METHODS:
+        raise Problem("change-password", "Choose a password of your own first.", at=CHANGE)
+    return redirect(CHANGE, 303)  # type: ignore[return-value]
 
 
 def _signed_out() -> Response:

@@ -54,6 +54,9 @@ class Need:
     sessions: bool = True  # signed-in browsers will do
     active: bool = False  # calling it means that the user is there: not for polls
     own_csrf: bool = False  # it has a form of its own, from before there is a session
+    before_change: bool = (
+        False  # also for whoever must choose another password before anything else
+    )
 
 
 class Registry:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from flask import Flask, Response, g, make_response, redirect, render_template, request
@@ -10,6 +11,7 @@ from app import guard
 from app.auth import Tried, Try
 from app.health import processes
 from app.parts import Need, Parts, parts_of
+from app.password_rules import LENGTH_MAX, LENGTH_MIN, password_fault
 from app.problems import Problem
 from control.people import AuditLine, Role, Source
 
@@ -28,7 +30,10 @@ def install(app: Flask) -> None:
     page = Need(Role.VIEWER, tokens=False, active=True)
     _add(app, "/sign-in", "sign_in_form", "GET", PUBLIC, lambda: _form(parts))
     _add(app, "/sign-in", "sign_in", "POST", Need(None, own_csrf=True), lambda: _sign_in(parts))
-    _add(app, "/sign-out", "sign_out", "POST", page, lambda: _sign_out(parts))
+    always = replace(page, before_change=True)
+    _add(app, "/sign-out", "sign_out", "POST", always, lambda: _sign_out(parts))
+    _add(app, guard.CHANGE, "password_form", "GET", always, lambda: _password_form())
+    _add(app, guard.CHANGE, "password", "POST", always, lambda: _password(parts))
     _add(app, "/status", "status", "GET", page, lambda: _status(parts))
 
 
@@ -54,18 +59,83 @@ def _sign_in(parts: Parts) -> Response:
     name = request.form.get("user", "").strip()
     address = guard.address()
     tried = parts.passwords.check(
-        parts.store, name, request.form.get("password", ""), address, g.now_s
+        parts.store,
+        name,
+        request.form.get("password", ""),
+        address,
+        g.now_s,
+        device=parts.sessions.device(request, name),
     )
     if tried.outcome is not Tried.LOCKED and tried.outcome is not Tried.BUSY:
         note(parts, name, "sign-in", tried.outcome is Tried.RIGHT, g.now_s)
     if tried.user is None:
         return _not_in(parts, tried, name)
-    before = request.cookies.get(parts.sessions.cookie, "")
-    held, session = parts.sessions.begin(tried.user.name, address, g.now_s, before)
     parts.store.users.seen(tried.user.name, g.now_s)
-    response = make_response(redirect(guard.local_path(request.form.get("next", "/")), 303))
+    return _begun(parts, tried.user.name, guard.local_path(request.form.get("next", "/")))
+
+
+def _begun(parts: Parts, user: str, target: str) -> Response:
+    """A session begins, and the browser is sent on."""
+    held, session = parts.sessions.begin(request, user, guard.address(), g.now_s)
+    response = make_response(redirect(target, 303))
     parts.sessions.set_cookies(response, held, session)
     return response
+
+
+def _password_form(said: str = "", status: int = 200) -> Response:
+    found = guard.who()
+    assert found.session is not None
+    page = render_template(
+        "password.html", who=found, csrf=found.session.csrf, said=said, least=LENGTH_MIN
+    )
+    return make_response(page, status)
+
+
+def _password(parts: Parts) -> Response:
+    """Another password of one's own. All one's sessions end with it; a new one begins here."""
+    name, sent = guard.who().user.name, request.form
+    new, now = sent.get("password", ""), sent.get("current", "")
+    if fault := own_fault(name, now, new, sent.get("again", "")):
+        return _password_form(f"{fault[:1].upper()}{fault[1:]}.", 422)
+    tried = again(parts, now, "password")
+    if tried.outcome is not Tried.RIGHT:
+        said = SAID[tried.outcome].format(wait=_spoken(tried.wait_s))
+        if tried.outcome is Tried.WRONG:
+            said = "Your password until now is not that."
+        return _password_form(said, STATUS[tried.outcome])
+    body = {"password_hash": parts.passwords.hash(new)}
+    answer = parts.dispatcher.dispatch("password", body, guard.who().actor)
+    if not answer.accepted:
+        return _password_form(answer.text, 409)
+    return _begun(parts, name, "/")
+
+
+def own_fault(user: str, now: str, new: str, again: str) -> str:
+    """What is wrong with another password of one's own; empty when nothing is."""
+    if not now:
+        return "your password until now is needed"
+    if new != again:
+        return "the two new passwords differ"
+    if new == now:
+        return "the new password is the one that you have"
+    return password_fault(new, user)
+
+
+def again(parts: Parts, password: str, what: str) -> Try:
+    """The password again of whoever is signed in: counted for the session alone, and noted as `what`."""
+    found = guard.who()
+    device = found.session.id_hash if found.session is not None else ""
+    tried = parts.passwords.check(
+        parts.store,
+        found.user.name,
+        password[:LENGTH_MAX],
+        guard.address(),
+        g.now_s,
+        device=device,
+    )
+    if tried.outcome in (Tried.RIGHT, Tried.WRONG):
+        note(parts, found.user.name, what, tried.outcome is Tried.RIGHT, g.now_s)
+    return tried
 
 
 def _not_in(parts: Parts, tried: Try, name: str) -> Response:

@@ -24,6 +24,11 @@ KINDS: Mapping[str, tuple[int, str, str]] = {
     "signed-out": (401, "Sign in first", "No session and no token, or one that has ended."),
     "wrong-password": (401, "Wrong user or password", "The password given was not right."),
     "role": (403, "Not allowed", "The role, or the token's scope, does not cover it."),
+    "change-password": (
+        403,
+        "Another password first",
+        "The one signed in with was chosen by somebody else: POST /api/v1/session/password.",
+    ),
     "csrf": (403, "Not from this console", "The CSRF header is missing or wrong."),
     "confirm": (403, "Password needed again", "POST /api/v1/session/confirm first."),
     "missing": (404, "Not found", "There is no such thing."),

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from control.handling.base import TOKEN_S
+
 BODY_BYTES_MAX = 1 << 20
 LOCAL_HOSTS = ("127.0.0.1", "localhost", "::1")
 
@@ -21,6 +23,7 @@ class ConsoleSettings:
     idle_s: float = 3_600.0  # a session ends so long after the last thing that its user did
     absolute_s: float = 43_200.0  # and so long after sign-in in any case
     confirm_s: float = 900.0  # a password given so lately need not be given again
+    token_s: float = TOKEN_S  # the longest that an API token lives
     wait_s_max: float = 20.0  # of a long poll
     waits_max: int = 6  # long polls at once; others are answered at once
     stale_s: float = 10.0  # a process that has not been heard of for so long is stale

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 
 from control.errors import ControlError, StoreConflict, StoreError
 from control.handling import people, plans, queries, rules, upkeep
-from control.handling.base import Handler, Ports
+from control.handling.base import TOKEN_S, Handler, Ports
 from control.kinds import KINDS, Answer, Asked, Json, Kind, Status, wrong
 from control.people import Actor, AuditLine
 from control.plans import Plan
@@ -38,9 +38,11 @@ class Dispatcher:
         *,
         check: Callable[[str], tuple[str, Json]] | None = None,
         random: Callable[[], str] = lambda: uuid.uuid4().hex,
+        token_s: float = TOKEN_S,
     ) -> None:
+        """`token_s`: the longest that an API token may live."""
         self.store, self.clock = store, clock
-        self._ports = Ports(store, random, check)
+        self._ports = Ports(store, random, check, token_s)
 
     def dispatch(self, kind: str, body: Json, actor: Actor, query: str = "") -> Answer:
         """Everything that changes anything goes through here."""
@@ -95,6 +97,7 @@ class Dispatcher:
             _subject(asked, answer),
             outcome,
             answer.text[:DETAIL_MAX] or _said(asked.body),
+            token=actor.token,
         )
         self.store.audit.add(line)
 
@@ -102,6 +105,8 @@ class Dispatcher:
 def _not_allowed(kind: Kind, actor: Actor) -> str:
     if actor.automatic and not kind.automatic:
         return "rules may not do this"
+    if kind.person and actor.token:
+        return "an API token may not do this: sign in and do it in the console, or use run.py user"
     if not actor.role.covers(kind.role):
         return f"this needs the role {kind.role}; {actor.user} is {actor.role}"
     return ""

@@ -11,7 +11,9 @@ from difflib import get_close_matches
 from enum import StrEnum
 from typing import Any
 
+from control.errors import ControlError
 from control.people import Actor, Role
+from control.rules import Mode, rule_from
 
 Json = Mapping[str, Any]
 
@@ -44,7 +46,9 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """One kind of command: the least role, and what it needs in its body."""
+    """One kind of command: the least role, and what it needs in its body. `person`: not with an API token, because
+    what comes of it is a way in that outlives the token. `confirm`: a browser gives its password again before it;
+    always, or by what the body says. Whoever takes commands from browsers asks `wants_password`."""
 
     role: Role
     help: str
@@ -52,6 +56,24 @@ class Kind:
     may: tuple[str, ...] = ()
     query: bool = False  # it is about a registered query
     automatic: bool = False  # rules may do it
+    person: bool = False
+    confirm: bool | Callable[[Json], bool] = False
+
+
+def _to_auto(body: Json) -> bool:
+    return body.get("mode") == Mode.AUTO
+
+
+def _auto_text(body: Json) -> bool:
+    """A rule's text that acts by itself. What cannot be read is not saved, and so needs no password."""
+    try:
+        return rule_from(str(body.get("text", ""))).mode is Mode.AUTO
+    except ControlError:
+        return False
+
+
+def _overrides(body: Json) -> bool:
+    return bool(body.get("override"))
 
 
 V, O, A = Role.VIEWER, Role.OPERATOR, Role.ADMIN  # noqa: E741
@@ -60,38 +82,43 @@ KINDS: Mapping[str, Kind] = {
                     ("node", "to", "operator", "groups", "percent", "bytes", "order", "strategy"), query=True,
                     automatic=True),
     "propose.steps": Kind(O, "several steps as one proposal", ("steps",), (), query=True, automatic=True),
-    "apply": Kind(O, "carry out a proposal exactly as previewed", ("proposal",), ("override",), automatic=True),
+    "apply": Kind(O, "carry out a proposal exactly as previewed", ("proposal",), ("override",), automatic=True, confirm=_overrides),
     "dismiss": Kind(O, "drop a proposal", ("proposal",)),
     "cancel": Kind(O, "end an action before its commit", ("action",)),
     "undo": Kind(O, "a proposal that takes an action back", ("action",)),
     "hold": Kind(O, "no new automatic actions, for two hours", (), ("seconds",)),
     "release": Kind(O, "end the hold"),
     "drain": Kind(O, "a proposal that moves everything off a node", ("node",), (), query=True),
-    "nodes": Kind(A, "another number of nodes; the query starts again", ("nodes",), (), query=True),
-    "query.register": Kind(A, "take in a query file", ("text",), ("nodes", "start")),
-    "query.unregister": Kind(A, "forget a stopped query; its state stays", query=True),
+    "nodes": Kind(A, "another number of nodes; the query starts again", ("nodes",), (), query=True, confirm=True),
+    "query.register": Kind(A, "take in a query file", ("text",), ("nodes", "start"), confirm=True),
+    "query.unregister": Kind(A, "forget a stopped query; its state stays", query=True, confirm=True),
     "query.start": Kind(O, "start it", query=True),
     "query.stop": Kind(O, "end it after the running tick", query=True),
     "query.pause": Kind(O, "halt it, state stays in memory", query=True),
     "query.resume": Kind(O, "go on after a pause", query=True),
     "workload": Kind(O, "change a generated stream of a demo query", (), ("stream", "options", "slow"), query=True),
-    "budget.daily": Kind(A, "bytes and pause that 24 hours may take", (), ("bytes", "pause_s")),
-    "rule.save": Kind(O, "add or change a rule (TOML)", ("text",)),
-    "rule.mode": Kind(O, "off, propose or auto (auto: admins)", ("rule", "mode")),
+    "budget.daily": Kind(A, "bytes and pause that 24 hours may take", (), ("bytes", "pause_s"), confirm=True),
+    "rule.save": Kind(O, "add or change a rule (TOML)", ("text",), confirm=_auto_text),
+    "rule.mode": Kind(O, "off, propose or auto (auto: admins)", ("rule", "mode"), confirm=_to_auto),
     "rule.drop": Kind(O, "remove a rule", ("rule",)),
     "alert.acknowledge": Kind(O, "note that somebody looks after it", ("alert",)),
     "alert.silence": Kind(O, "not heard of for a time", ("alert", "seconds")),
-    "user.add": Kind(A, "a new user", ("name", "role", "password_hash")),
-    "user.role": Kind(A, "another role", ("name", "role")),
-    "user.disable": Kind(A, "end sessions, refuse sign-in", ("name",)),
-    "user.enable": Kind(A, "let sign in again", ("name",)),
-    "user.password": Kind(A, "a new password; ends sessions", ("name", "password_hash")),
-    "password": Kind(V, "another password of one's own; ends sessions", ("password_hash",)),
-    "user.unlock": Kind(A, "forget wrong passwords", ("name",)),
-    "token.add": Kind(V, "an API token of one's own", ("name", "sha256", "scope"), ("expires_s",)),
-    "token.revoke": Kind(V, "end a token of one's own", ("token",)),
-    "webhook.add": Kind(A, "events to an address", ("url", "events")),
-    "webhook.drop": Kind(A, "no more events", ("webhook",)),
+    "user.add": Kind(A, "a new user", ("name", "role", "password_hash"), person=True, confirm=True),
+    "user.role": Kind(A, "another role", ("name", "role"), confirm=True),
+    "user.disable": Kind(A, "end sessions, refuse sign-in", ("name",), confirm=True),
+    "user.enable": Kind(A, "let sign in again", ("name",), confirm=True),
+    "user.password": Kind(A, "a new password; ends sessions and tokens", ("name", "password_hash"), person=True,
+                          confirm=True),
+    "password": Kind(V, "another password of one's own; ends sessions and tokens", ("password_hash",), person=True),
+    "user.token": Kind(A, "an API token for a user, made on the machine itself",
+                       ("name", "label", "sha256", "scope"), ("expires_s",), person=True),
+    "user.unlock": Kind(A, "forget wrong passwords", ("name",), confirm=True),
+    "token.add": Kind(V, "an API token of one's own", ("name", "sha256", "scope"), ("expires_s",), person=True, confirm=True),
+    "token.revoke": Kind(V, "end a token of one's own; admins: anybody's", ("token",)),
+    "session.end": Kind(V, "end a session of one's own", ("session",)),
+    "session.others": Kind(V, "end all one's sessions but this one", (), ("session",)),
+    "webhook.add": Kind(A, "events to an address", ("url", "events"), confirm=True),
+    "webhook.drop": Kind(A, "no more events", ("webhook",), confirm=True),
 }  # fmt: skip
 
 
@@ -121,7 +148,7 @@ FIELDS: Mapping[str, tuple[Callable[[Any], bool], str]] = {
     **dict.fromkeys(("percent", "seconds", "pause_s", "expires_s"), (_number, "a number")),
     **dict.fromkeys(
         ("do", "operator", "order", "strategy", "proposal", "action", "text", "stream", "rule", "mode", "name", "role",
-         "password_hash", "sha256", "scope", "token", "url", "webhook"),
+         "password_hash", "sha256", "scope", "token", "url", "webhook", "label", "session"),
         (_text, "a text"),
     ),
     "groups": (_list_of(_whole), "a list of group numbers"),
@@ -145,6 +172,14 @@ class Asked:
     actor: Actor
     query: str
     now_s: float
+
+
+def wants_password(kind: str, body: Json) -> bool:
+    """Whether a browser must have given its user's password lately before it does this."""
+    known = KINDS.get(kind)
+    if known is None:
+        return False
+    return known.confirm if isinstance(known.confirm, bool) else known.confirm(body)
 
 
 def wrong(kind: str, body: Json, query: str) -> str:

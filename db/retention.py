@@ -8,15 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any
 
-from sqlalchemy import ColumnElement, Integer, Table, cast, delete, func, select
+from sqlalchemy import ColumnElement, Integer, Table, cast, delete, func, select, tuple_
 
 from db.files import File
 from db.metrics_schema import CHANGES, GROUP_TILES, NEWEST, PICTURES, TICKS, TILES
 from db.open import Store
 from db.pictures import HOUR_S, hours_to_tile, tile_hour
-from db.schema import ALERTS, COMMANDS, DELIVERIES, EVALUATIONS, PROPOSALS
+from db.schema import ALERTS, COMMANDS, DELIVERIES, EVALUATIONS, LOCKOUTS, PROPOSALS
 from db.series import pack_span
 from db.tiles import MINUTE_S, QUARTER_S, RAW, SPANS
 
@@ -39,6 +38,7 @@ class Retention:
     deliveries_s: float = 7 * DAY_S
     alerts_s: float = 365 * DAY_S
     commands_s: float = 365 * DAY_S
+    lockouts_s: float = DAY_S
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,16 +148,17 @@ def _old_lines(now_s: float, keep: Retention) -> Iterator[tuple[Table, ColumnEle
     yield DELIVERIES, over & (DELIVERIES.c.created_s < now_s - keep.deliveries_s)
     yield ALERTS, ALERTS.c.until_s < now_s - keep.alerts_s
     yield COMMANDS, COMMANDS.c.ended_s < now_s - keep.commands_s
+    yield LOCKOUTS, LOCKOUTS.c.last_s < now_s - keep.lockouts_s
     settled = PROPOSALS.c.state != "open"
     yield PROPOSALS, settled & (PROPOSALS.c.expires_s < now_s - keep.commands_s)
 
 
 def _forget(file: File, table: Table, wanted: ColumnElement[bool]) -> int:
-    key: Any = next(iter(table.primary_key.columns))
-    some = select(key).where(wanted).limit(ROWS_AT_ONCE)
+    columns = list(table.primary_key.columns)
+    some = select(*columns).where(wanted).limit(ROWS_AT_ONCE)
     with file.read() as db:
-        ids = list(db.execute(some).scalars())
-    if not ids:
+        keys = [tuple(row) for row in db.execute(some)]
+    if not keys:
         return 0
     with file.write() as db:
-        return db.execute(delete(table).where(key.in_(ids))).rowcount
+        return db.execute(delete(table).where(wanted, tuple_(*columns).in_(keys))).rowcount

@@ -6,7 +6,7 @@ from sqlalchemy import delete, insert, select, update
 
 from control.people import Session
 from db.files import File
-from db.kinds import first, values
+from db.kinds import first, made, values
 from db.schema import SESSIONS
 
 
@@ -17,6 +17,12 @@ class Sessions:
     def find(self, id_hash: str) -> Session | None:
         with self.file.read() as db:
             return first(Session, db.execute(select(SESSIONS).where(SESSIONS.c.id_hash == id_hash)))
+
+    def of(self, user: str) -> list[Session]:
+        wanted = select(SESSIONS).where(SESSIONS.c.user == user)
+        with self.file.read() as db:
+            order = (SESSIONS.c.active_s.desc(), SESSIONS.c.id_hash)
+            return made(Session, db.execute(wanted.order_by(*order)))
 
     def add(self, session: Session) -> None:
         with self.file.write() as db:
@@ -31,6 +37,11 @@ class Sessions:
     def end(self, id_hash: str) -> None:
         with self.file.write() as db:
             db.execute(delete(SESSIONS).where(SESSIONS.c.id_hash == id_hash))
+
+    def end_others(self, user: str, id_hash: str) -> int:
+        others = (SESSIONS.c.user == user) & (SESSIONS.c.id_hash != id_hash)
+        with self.file.write() as db:
+            return db.execute(delete(SESSIONS).where(others)).rowcount
 
     def drop_before(self, active_s: float, created_s: float) -> int:
         """Those idle since before the one, or begun before the other."""

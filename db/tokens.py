@@ -14,6 +14,15 @@ class Tokens:
     def __init__(self, file: File) -> None:
         self.file = file
 
+    def all(self) -> list[Token]:
+        with self.file.read() as db:
+            order = (TOKENS.c.user, TOKENS.c.created_s, TOKENS.c.id)
+            return made(Token, db.execute(select(TOKENS).order_by(*order)))
+
+    def named(self, id: str) -> Token | None:
+        with self.file.read() as db:
+            return first(Token, db.execute(select(TOKENS).where(TOKENS.c.id == id)))
+
     def of(self, user: str) -> list[Token]:
         wanted = select(TOKENS).where(TOKENS.c.user == user)
         with self.file.read() as db:
@@ -37,3 +46,10 @@ class Tokens:
         valid = (TOKENS.c.id == id) & TOKENS.c.revoked_s.is_(None)
         with self.file.write() as db:
             return bool(db.execute(update(TOKENS).where(valid).values(revoked_s=now_s)).rowcount)
+
+    def limit(self, until_s: float) -> int:
+        """What ends later than that, or never, ends then."""
+        late = TOKENS.c.expires_s.is_(None) | (TOKENS.c.expires_s > until_s)
+        valid = late & TOKENS.c.revoked_s.is_(None)
+        with self.file.write() as db:
+            return db.execute(update(TOKENS).where(valid).values(expires_s=until_s)).rowcount

@@ -10,7 +10,7 @@ from control.errors import StoreError
 from control.people import Lockout, Role, User
 from db.files import File
 from db.kinds import first, made, values
-from db.schema import LOCKOUTS, SESSIONS, USERS
+from db.schema import LOCKOUTS, SESSIONS, TOKENS, USERS
 
 
 class Users:
@@ -29,11 +29,20 @@ class Users:
         with self.file.write() as db:
             db.execute(insert(USERS).values(values(user)))
 
-    def set_password(self, name: str, password_hash: str) -> None:
-        """The user's sessions end with it."""
+    def set_password(
+        self, name: str, password_hash: str, now_s: float, *, must_change: bool = False
+    ) -> None:
+        """The user's sessions and tokens end with it."""
+        c = TOKENS.c
+        valid = (c.user == name) & c.revoked_s.is_(None) & ~c.local
         with self.file.write() as db:
-            self._change(name, password_hash=password_hash)
+            self._change(name, password_hash=password_hash, must_change=must_change)
             db.execute(delete(SESSIONS).where(SESSIONS.c.user == name))
+            db.execute(update(TOKENS).where(valid).values(revoked_s=now_s))
+
+    def rehash(self, name: str, password_hash: str) -> None:
+        """The same password, hashed anew."""
+        self._change(name, password_hash=password_hash)
 
     def set_role(self, name: str, role: Role) -> None:
         self._change(name, role=role)
@@ -60,9 +69,15 @@ class Users:
             db.execute(delete(LOCKOUTS).where(wanted))
             db.execute(insert(LOCKOUTS).values(values(lockout)))
 
-    def unlock(self, user: str) -> int:
+    def forget_lockout(self, user: str, address: str, device: str = "") -> None:
         with self.file.write() as db:
-            return db.execute(delete(LOCKOUTS).where(LOCKOUTS.c.user == user)).rowcount
+            db.execute(delete(LOCKOUTS).where(_counted(user, address, device)))
+
+    def unlock(self, user: str) -> int:
+        """With what is counted by address alone, which would keep the user out too."""
+        with self.file.write() as db:
+            wanted = LOCKOUTS.c.user.in_((user, ""))
+            return db.execute(delete(LOCKOUTS).where(wanted)).rowcount
 
     def _change(self, name: str, **changed: Any) -> None:
         with self.file.write() as db:

@@ -125,6 +125,9 @@ TABLE = (
     Setting("idle_minutes", "60", "a sign-in ends so long after its last use", _count(1, 10_080)),
     Setting("signin_hours", "12", "a sign-in ends so long after it began", _count(1, 720)),
     Setting(
+        "token_days", "90", "an API token ends at most so long after it was made", _count(1, 3_650)
+    ),
+    Setting(
         "progress",
         "auto",
         "terminal progress: auto, block, lines, off",
@@ -156,6 +159,7 @@ class Settings:
     proxies: int
     idle_minutes: int
     signin_hours: int
+    token_days: int
     progress: str
 
     @classmethod

@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import re
 import signal
 import socket
 import subprocess
@@ -68,9 +67,8 @@ class Up:
 
     @property
     def password(self) -> str:
-        found = re.search(r"password (\S+)", self.said)
-        assert found, self.said
-        return found.group(1)
+        """The first one of `admin`, until it is changed."""
+        return (self.data / "first-password").read_text().strip()
 
     @property
     def runs(self) -> bool:

@@ -23,7 +23,7 @@ from app.api.shapes import plain, shown
 from app.api.table import DONE, Call, Route
 from app.auth import Tried
 from app.health import processes
-from app.plain import note
+from app.plain import again, note
 from app.problems import Problem
 from control.handling.plans import day_budget
 from control.people import Role
@@ -41,32 +41,27 @@ def session(call: Call) -> dict[str, Any]:
         "by": "token" if found is None else "session",
         "ends_s": ends,
         "confirmed": found is not None and call.parts.sessions.confirmed(found, call.now_s),
+        "must_change": found is not None and call.who.user.must_change,
     }
 
 
 def confirm(call: Call) -> dict[str, Any]:
     """The password again, before what cannot be taken back."""
-    found = call.who.session
-    if found is None:
+    if call.who.session is None:
         raise Problem("invalid", "A token has no session to confirm.")
     check_password(call, call.body["password"], "confirm")
-    call.parts.sessions.confirm(found, call.now_s)
+    guard.confirm(call.parts)
     return {"id": call.actor.user, "text": "confirmed", "result": {}}
 
 
 def check_password(call: Call, password: str, what: str) -> None:
     """Whether it is the asker's; a wrong one ends the request. Every try is in the audit, as `what`."""
-    name = call.actor.user
-    tried = call.parts.passwords.check(
-        call.store, name, password, guard.address(), call.now_s, renew=False
-    )
+    tried = again(call.parts, password, what)
     if tried.outcome is Tried.LOCKED:
         raise Problem("locked", "Too many wrong passwords.", retry_s=tried.wait_s)
     if tried.outcome is Tried.BUSY:
         raise Problem("unavailable", "Many sign in just now.", retry_s=tried.wait_s)
-    good = tried.outcome is Tried.RIGHT
-    note(call.parts, name, what, good, call.now_s)
-    if not good:
+    if tried.outcome is not Tried.RIGHT:
         raise Problem("wrong-password", "The password is not right.")
 
 
@@ -119,7 +114,7 @@ def openapi(call: Call) -> dict[str, Any]:
 SESSION = obj(
     {
         "user": text(), "role": one_of(Role), "by": one_of(("token", "session")),
-        "ends_s": NUMBER_OR_NULL, "confirmed": BOOL,
+        "ends_s": NUMBER_OR_NULL, "confirmed": BOOL, "must_change": BOOL,
     }
 )  # fmt: skip
 PROCESS = obj(
@@ -137,14 +132,14 @@ USED = obj(
     }
 )
 ROUTES = (
-    Route("GET", "/session", "session", Role.VIEWER, "who you are", session, SESSION),
+    Route("GET", "/session", "session", Role.VIEWER, "who you are", session, SESSION, before_change=True),
     Route(
         "POST", "/session/confirm", "session_confirm", Role.VIEWER,
         "the password again, for what cannot be taken back", confirm, DONE,
         body=obj({"password": {**text(1_000, 1), "format": "password"}}), tokens=False,
     ),
     Route(
-        "DELETE", "/session", "session_end", Role.VIEWER, "sign out", sign_out, DONE, tokens=False
+        "DELETE", "/session", "session_end", Role.VIEWER, "sign out", sign_out, DONE, tokens=False, before_change=True
     ),
     Route("GET", "/about", "about", Role.VIEWER, "versions, and the time here", about, ANY_OBJECT),
     Route(

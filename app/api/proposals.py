@@ -111,7 +111,7 @@ ROUTES = (
         "POST", "/proposals/{id}/apply", "apply", Role.OPERATOR,
         "carry it out exactly as previewed; stale ones are refused with the drift", applied, DONE,
         body=obj({}, {"override": {**BOOL, "description": "of the day's budget; admins"}}),
-        status=202, confirm=lambda body: bool(body.get("override")),
+        status=202, confirm=True,
     ),
     Route(
         "POST", "/proposals/{id}/dismiss", "dismiss", Role.OPERATOR, "drop it", dismissed, DONE

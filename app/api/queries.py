@@ -76,7 +76,7 @@ ROUTES = (
     Route(
         "POST", "/queries", "query_register", Role.ADMIN,
         "take in a query file; unless start is false it runs at once", registered, DONE,
-        body=REGISTER, status=202,
+        body=REGISTER, status=202, confirm=True,
     ),
     Route("GET", "/queries/{query}", "query", Role.VIEWER, "one query with its file", one, QUERY),
     Route(

@@ -163,13 +163,14 @@ ROUTES = (
     Route("GET", "/rules", "rules", Role.VIEWER, "every rule", listed, page(RULE)),
     Route(
         "POST", "/rules", "rule_save", Role.OPERATOR, "add or change a rule", saved, DONE,
-        body=obj({"text": TEXT}),
+        body=obj({"text": TEXT}), confirm=True,
     ),
     Route("GET", "/rules/{rule}", "rule", Role.VIEWER, "one rule", one, RULE),
     Route("DELETE", "/rules/{rule}", "rule_drop", Role.OPERATOR, "remove it", dropped, DONE),
     Route(
         "POST", "/rules/{rule}/mode", "rule_mode", Role.OPERATOR,
         "off, propose or auto (auto: admins)", mode, DONE, body=obj({"mode": one_of(MODES)}),
+        confirm=True,
     ),
     Route(
         "GET", "/rules/{rule}/evaluations", "rule_evaluations", Role.VIEWER,

@@ -17,6 +17,7 @@ from app.api.shapes import plain
 from app.guard import Who, who
 from app.parts import SAFE_METHODS, Need, Parts, parts_of
 from app.problems import Problem, of_answer
+from control.kinds import wants_password
 from control.people import Actor, Role
 from control.ports import Store
 
@@ -53,7 +54,10 @@ class Call:
         self, kind: str, body: Mapping[str, Any] | None = None, query: str = ""
     ) -> dict[str, Any]:
         """Through the dispatcher; what it does not accept ends the request."""
-        answer = self.parts.dispatcher.dispatch(kind, body or {}, self.actor, query)
+        asked = body or {}
+        if wants_password(kind, asked):
+            confirmed(self)
+        answer = self.parts.dispatcher.dispatch(kind, asked, self.actor, query)
         if not answer.accepted:
             raise of_answer(answer)
         return {"id": answer.id, "text": answer.text, "result": plain(answer.body)}
@@ -88,8 +92,10 @@ PAGED: Mapping[str, Schema] = {
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """`path` is below /api/v1, with {names} of WHERE. `confirm`: from a browser, the password must have
-    been given lately; always, or by what the body says."""
+    """`path` is below /api/v1, with {names} of WHERE. `confirm`: from a browser, the password must have been given
+    lately; for some bodies at least. Which ones control/kinds.py says, and `Call.do` asks for it; this is told in the
+    API's description, and a test holds the two together. `before_change`: also for whoever must choose another password
+    before anything else."""
 
     method: str
     path: str
@@ -101,9 +107,10 @@ class Route:
     params: Mapping[str, Schema] = field(default_factory=dict)
     body: Schema | None = None
     status: int = 200
-    confirm: bool | Callable[[Mapping[str, Any]], bool] = False
+    confirm: bool = False
     produces: str = JSON
     tokens: bool = True
+    before_change: bool = False
 
     @property
     def noun(self) -> str:
@@ -134,7 +141,12 @@ def install(app: Flask, routes: Sequence[Route]) -> None:
             methods=[route.method],
             provide_automatic_options=False,
         )
-        need = Need(route.role, tokens=route.tokens, active=route.changes)
+        need = Need(
+            route.role,
+            tokens=route.tokens,
+            active=route.changes,
+            before_change=route.before_change,
+        )
         parts.registry.add(endpoint, route.method, need)
 
 
@@ -148,7 +160,6 @@ def _view(parts: Parts, route: Route) -> Callable[..., Response]:
             _params(route),
             _body(route) if route.changes else {},
         )
-        _confirmed(route, call)
         return _sent(route, route.handle(call))
 
     return view
@@ -214,11 +225,10 @@ def _refuse(faults: Sequence[Fault]) -> None:
         raise Problem("invalid", f"{where}: {what}", faults=found)
 
 
-def _confirmed(route: Route, call: Call) -> None:
+def confirmed(call: Call) -> None:
     """Re-authentication: of browsers, where a session may be left open on a desk."""
     session = call.who.session
-    wanted = route.confirm if isinstance(route.confirm, bool) else route.confirm(call.body)
-    if wanted and session is not None and not call.parts.sessions.confirmed(session, call.now_s):
+    if session is not None and not call.parts.sessions.confirmed(session, call.now_s):
         raise Problem("confirm", "This needs your password again.", at=f"{PREFIX}/session/confirm")
 
 

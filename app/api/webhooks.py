@@ -43,6 +43,7 @@ ROUTES = (
         body=obj({"url": text(500, 1), "events": array(text(64, 1), 20, 1)}),
     ),
     Route(
-        "DELETE", "/webhooks/{id}", "webhook_drop", Role.ADMIN, "no more events", dropped, DONE
+        "DELETE", "/webhooks/{id}", "webhook_drop", Role.ADMIN, "no more events", dropped, DONE,
+        confirm=True,
     ),
 )  # fmt: skip

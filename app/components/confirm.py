@@ -6,31 +6,24 @@ it, and returns into its `<page>-ask` store what is to be done; what came of it 
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from dash import Input, Output, State, ctx, dcc, no_update
 from dash.development.base_component import Component
-from flask import g
 
-from app import guard
-from app.auth import PASSWORD_LENGTH_MAX, Tried
+from app import desk, guard
+from app.auth import Tried
 from app.callbacks import Callbacks
 from app.components import reasons
 from app.components.kit import button, d, dmc, s
 from app.components.units import duration
 from app.desk import act, feed
 from app.parts import parts
-from app.plain import note
-from control.kinds import Answer
+from app.plain import again
+from control.kinds import Answer, wants_password
 from control.people import Role
-
-# As `confirm` in app/api; a test holds the two together.
-WITH_PASSWORD = frozenset(
-    {"query.unregister", "nodes", "user.add", "user.role", "user.disable", "user.enable", "user.unlock",
-     "user.password", "token.add", "webhook.add", "budget.daily"}
-)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,35 +54,24 @@ class Ask:
 
 def fault(password: Any) -> str:
     """Why the caller's password must be given (again); empty when it is not needed, or was right."""
-    asker, sessions = guard.who(), parts().sessions
-    if asker.session is None:
+    if guard.who().session is None:
         return "A token has no password."
-    if sessions.confirmed(asker.session, g.now_s):
+    if desk.confirmed():
         return ""
     if not isinstance(password, str) or not password:
         return "Your sign-in is a while ago: your password is needed again."
-    tried = parts().passwords.check(
-        parts().store,
-        asker.user.name,
-        password[:PASSWORD_LENGTH_MAX],
-        guard.address(),
-        g.now_s,
-        renew=False,
-    )
+    tried = again(parts(), password, "confirm")
     if tried.outcome in (Tried.LOCKED, Tried.BUSY):
         return f"Too many tries: again in {duration(tried.wait_s)}."
-    note(parts(), asker.user.name, "confirm", tried.outcome is Tried.RIGHT, g.now_s)
     if tried.outcome is not Tried.RIGHT:
         return "The password is not right."
-    sessions.confirm(asker.session, g.now_s)
+    guard.confirm(parts())
     return ""
 
 
-def needed(kind: str) -> bool:
-    """Whether a password must be asked for before this."""
-    session = guard.who().session
-    lately = session is not None and parts().sessions.confirmed(session, g.now_s)
-    return kind in WITH_PASSWORD and not lately
+def needed(kind: str, body: Mapping[str, Any] | None = None) -> bool:
+    """Whether a password must be asked for before this; control/kinds.py says for which kinds and bodies."""
+    return wants_password(kind, body or {}) and not desk.confirmed()
 
 
 def field_of(id: str, label: str = "Your password") -> Component:
@@ -105,9 +87,9 @@ def field_of(id: str, label: str = "Your password") -> Component:
     return made
 
 
-def shown(kind: str) -> dict[str, str]:
+def shown(kind: str, body: Mapping[str, Any] | None = None) -> dict[str, str]:
     """The style of the field's box."""
-    return {} if needed(kind) else {"display": "none"}
+    return {} if needed(kind, body) else {"display": "none"}
 
 
 def dialog(page: str) -> Component:
@@ -141,13 +123,13 @@ def register(on: Callbacks, page: str, role: Role, kinds: Collection[str]) -> No
         ask = Ask.of(raw, kinds)
         if ask is None:
             return [no_update] * 5
-        return [True, ask.title, [s(ask.text)], ask.word, shown(ask.kind)]
+        return [True, ask.title, [s(ask.text)], ask.word, shown(ask.kind, ask.body)]
 
     def answered(_: Any, raw: Any, password: Any) -> list[Any]:
         ask = Ask.of(raw, kinds)
         if ask is None:
             return [no_update] * 3
-        wrong = fault(password) if needed(ask.kind) else ""
+        wrong = fault(password) if needed(ask.kind, ask.body) else ""
         if wrong:
             return [no_update, reasons.refusals((), wrong), ""]
         answer = act(ask.kind, ask.body, ask.query)

@@ -21,7 +21,7 @@ PAGE = Page("audit", "Audit", "scroll-text", "t", order=110, role=Role.OPERATOR,
 ROWS = 50
 LENGTH_MAX = 200
 FILTERS = ("user", "what", "subject")
-OTHERS = ("sign-in", "sign-out", "confirm")  # what is noted without a command
+OTHERS = ("sign-in", "sign-out", "confirm", "token.limit")  # what is noted without a command
 HEADS = (
     ("when", ""),
     ("who", ""),
@@ -146,12 +146,20 @@ def _row(line: AuditLine, seen: Seen) -> list[Any]:
     return [
         s(moment(line.time_s, seen.view.zone_min), c="nowrap"),
         s(line.user, c="b nowrap"),
-        s(f"{line.source}" + (f" {line.address}" if line.address else ""), c="dim nowrap"),
+        _by(line),
         s(line.what, c="nowrap", title=KINDS[line.what].help if line.what in KINDS else None),
         s(line.subject, c="au-s"),
         chip(line.outcome, tone, ic),
         s(line.detail, c="dim au-s"),
     ]
+
+
+def _by(line: AuditLine) -> Component:
+    """Which way it came, and the token that it came with."""
+    came = s(" ".join(part for part in (line.source, line.address) if part), c="dim nowrap")
+    if not line.token:
+        return came
+    return d(came, s(f"token {line.token}", c="mono dim au-s"))
 
 
 def _turn(*given: Any) -> Any:

@@ -13,7 +13,7 @@ from dash import Input, Output, State, html, no_update
 from dash.development.base_component import Component
 
 from app.callbacks import Callbacks
-from app.components import reasons, states
+from app.components import confirm, reasons, states
 from app.components.kit import button, d, dmc, s
 from app.desk import act, may, role
 from control.kinds import KINDS
@@ -153,6 +153,7 @@ def _area(name: str, label: str, help: str, example: str, rows: int) -> Componen
 def _foot() -> Component:
     start = dmc.Checkbox(id="queries-start", label="Start it at once", checked=True, size="xs")
     return d(
+        d(confirm.field_of("queries-own"), id="queries-own-box", style={"display": "none"}),
         d(id="queries-said", c="form-said", role="status"),
         d(button("Register", "primary", id="queries-register"), start, c="form-b"),
         c="stack",
@@ -166,6 +167,7 @@ def register(on: Callbacks) -> None:
         Output("queries-new", "opened"),
         Output("queries-register", "disabled"),
         Output("queries-register", "title"),
+        Output("queries-own-box", "style"),
         Input("queries-open", "n_clicks"),
         prevent_initial_call=True,
     )(_open)
@@ -191,10 +193,12 @@ def register(on: Callbacks) -> None:
         Output("queries-said", "children"),
         Output("queries-text", "error"),
         Output("queries-registered", "data"),
+        Output("queries-own", "value"),
         Input("queries-register", "n_clicks"),
         State("queries-how", "value"),
         State("queries-text", "value"),
         State("queries-start", "checked"),
+        State("queries-own", "value"),
         *fields,
         prevent_initial_call=True,
     )(_register)
@@ -203,7 +207,7 @@ def register(on: Callbacks) -> None:
 def _open(clicks: Any) -> Any:
     allowed = may("query.register")
     why = None if allowed else states.not_allowed(KINDS["query.register"].role, role())
-    return bool(clicks), not allowed, why
+    return bool(clicks), not allowed, why, confirm.shown("query.register")
 
 
 def _shown(how: str) -> tuple[dict[str, str], dict[str, str]]:
@@ -247,20 +251,28 @@ def _printed(text: str) -> str:
     return CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
-def _register(_: Any, how: str, text: Any, start: Any, *values: Any) -> Any:
+def _register(_: Any, how: str, text: Any, start: Any, own: Any, *values: Any) -> Any:
+    """A sign-in may have become old while the drawer was open: then the refusal says that the password is needed."""
     file = str(text or "") if how == FILE else composed(dict(zip(FIELDS, values, strict=True)))
     if not file.strip():
-        return [reasons.refusals((), "There is nothing to register yet."), None, no_update]
+        return [
+            reasons.refusals((), "There is nothing to register yet."),
+            None,
+            no_update,
+            no_update,
+        ]
+    if fault := confirm.fault(own):
+        return [reasons.refusals((), fault), None, no_update, ""]
     answer = act("query.register", {"text": file, "start": bool(start)})
     if not answer.accepted:
         wrong = "Not registered; see below." if how == FILE else None
-        return [reasons.refusals(answer.refusals, answer.text), wrong, no_update]
+        return [reasons.refusals(answer.refusals, answer.text), wrong, no_update, ""]
     tree = str(answer.body.get("tree", ""))
     said = d(
         reasons.check(f"{answer.id} is registered" + (" and starts." if start else ".")),
         html.Pre(tree, className="code-box") if tree else s(""),
     )
-    return [said, None, answer.id]
+    return [said, None, answer.id, ""]
 
 
 def _label(text: str) -> Any:

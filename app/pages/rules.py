@@ -54,7 +54,7 @@ def register(on: Callbacks) -> None:
     _lists(on)
     _one(on)
     rules_write.register(on)
-    confirm.register(on, "rules", Role.OPERATOR, {"rule.drop"})
+    confirm.register(on, "rules", Role.OPERATOR, {"rule.drop", "rule.mode"})
 
 
 def _lists(on: Callbacks) -> None:
@@ -87,16 +87,12 @@ def _lists(on: Callbacks) -> None:
     on.callback(
         Role.OPERATOR,
         Output("rules-told", "data"),
+        Output("rules-ask", "data"),
         Input(MODES, "value"),
         Input({"type": "rules-release", "at": ALL}, "n_clicks"),
-        prevent_initial_call=True,
-    )(_switched)
-    on.callback(
-        Role.OPERATOR,
-        Output("rules-ask", "data"),
         Input({"type": "rules-drop", "rule": ALL}, "n_clicks"),
         prevent_initial_call=True,
-    )(_ask)
+    )(_pressed)
 
 
 def _one(on: Callbacks) -> None:
@@ -158,6 +154,8 @@ def _last(*told: Any) -> tuple[float, Any] | None:
     text = str(one.get("text", ""))
     if text == "dropped":
         text = f"{one.get('id', 'The rule')} is deleted."
+    if not text:
+        return float(one["at"]), None
     said = reasons.check(text) if one.get("good", True) else reasons.refusals((), text)
     return float(one["at"]), d(said, c="ru-said")
 
@@ -183,29 +181,36 @@ def _lines(_: int, view: Any, __: Any, ids: Sequence[Mapping[str, str]]) -> list
     return [[first for first, _ in found], [second for _, second in found]]
 
 
-def _switched(values: list[Any], _: list[Any]) -> Any:
+def _pressed(*_: Any) -> list[Any]:
+    """A mode, the hold, or a rule to be deleted. What needs the password, or cannot be taken back, is asked first."""
     pressed = ctx.triggered_id
-    if not isinstance(pressed, dict) or not ctx.triggered:
-        return no_update
+    if not isinstance(pressed, dict) or not ctx.triggered or not ctx.triggered[0]["value"]:
+        return [no_update, no_update]
     if pressed["type"] == "rules-release":
-        kind = "hold" if pressed["at"] == "renew" else "release"
-        return _told(act(kind)) if ctx.triggered[0]["value"] else no_update
-    wanted, name = str(ctx.triggered[0]["value"]), str(pressed["rule"])
+        return [_told(act("hold" if pressed["at"] == "renew" else "release")), no_update]
+    name = str(pressed["rule"])
+    if pressed["type"] == "rules-drop":
+        return [no_update, _ask_drop(name)]
+    return _switched(name, str(ctx.triggered[0]["value"]))
+
+
+def _switched(name: str, wanted: str) -> list[Any]:
     row = parts().store.rules.find(name)
     if row is None or row.mode == wanted:
-        return no_update  # it was only drawn
-    return _told(act("rule.mode", {"rule": name, "mode": wanted}))
+        return [no_update, no_update]  # it was only drawn
+    body = {"rule": name, "mode": wanted}
+    if not confirm.needed("rule.mode", body):
+        return [_told(act("rule.mode", body)), no_update]
+    text = f"It acts by itself from then on, in your name. Until then it stays on {row.mode}."
+    ask = Ask("rule.mode", f"Switch {name} to {wanted}?", text, "Switch", body)
+    return [{"text": "", "good": True, "at": feed().now_s()}, ask.to_json()]  # the switch goes back
 
 
 def _told(answer: Answer) -> dict[str, Any]:
     return {"text": answer.text, "good": answer.accepted, "at": feed().now_s()}
 
 
-def _ask(_: list[Any]) -> Any:
-    pressed = ctx.triggered_id
-    if not isinstance(pressed, dict) or not ctx.triggered[0]["value"]:
-        return no_update
-    name = str(pressed["rule"])
+def _ask_drop(name: str) -> Any:
     text = f"{name} is removed with its text; what it did stays in the ledger. It cannot be brought back from here."
     return Ask("rule.drop", f"Delete rule {name}?", text, "Delete", {"rule": name}).to_json()
 

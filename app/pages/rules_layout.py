@@ -144,6 +144,7 @@ def _editor() -> Component:
         d(begin, s("replaces the text below; nothing is saved", c="p-sub"), c="p-head"),
         d(d(id="rules-gutter", c="ru-gut mono", aria_hidden="true"), area, c="ru-ed"),
         d(id="rules-check", role="status", c="ru-check"),
+        d(confirm.field_of("rules-own"), id="rules-own-box", style={"display": "none"}),
         d(
             button("Save rule", "primary", "check", id="rules-save"),
             button("Backtest this text", "", "play", id="rules-try"),

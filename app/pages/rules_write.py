@@ -8,7 +8,7 @@ from dash import Input, Output, State, ctx, no_update
 from dash.development.base_component import Component
 
 from app.callbacks import Callbacks
-from app.components import reasons, states
+from app.components import confirm, reasons, states
 from app.components.kit import d, s
 from app.desk import act, feed, role
 from app.pages import rules_layout, rules_plot, rules_text, rules_view
@@ -47,6 +47,7 @@ def _writing(on: Callbacks) -> None:
         Output("rules-save-why", "children"),
         Output("rules-run", "disabled"),
         Output("rules-run", "title"),
+        Output("rules-own-box", "style"),
         Input("rules-text", "value"),
         prevent_initial_call=True,
     )(_checked)
@@ -54,8 +55,10 @@ def _writing(on: Callbacks) -> None:
         Role.OPERATOR,
         Output("rules-saved", "data"),
         Output("rules-save-said", "children"),
+        Output("rules-own", "value"),
         Input("rules-save", "n_clicks"),
         State("rules-text", "value"),
+        State("rules-own", "value"),
         prevent_initial_call=True,
     )(_save)
 
@@ -119,6 +122,7 @@ def _checked(raw: Any) -> list[Any]:
         why,
         not role().covers(Role.OPERATOR),
         "" if role().covers(Role.OPERATOR) else states.not_allowed(Role.OPERATOR, role()),
+        confirm.shown("rule.save", {"text": text}),
     ]
 
 
@@ -140,16 +144,19 @@ def _said(found: rules_text.Checked) -> Component:
     return d(reasons.refusals((), f"{at}{found.what}{where}"), hint)
 
 
-def _save(clicks: int, raw: Any) -> tuple[Any, Any]:
+def _save(clicks: int, raw: Any, own: Any) -> list[Any]:
+    """A rule that acts by itself wants the password of whoever saves it."""
     if not clicks:
-        return no_update, no_update
-    answer = act("rule.save", {"text": rules_text.cut(raw)})
+        return [no_update] * 3
+    body = {"text": rules_text.cut(raw)}
+    if confirm.needed("rule.save", body) and (fault := confirm.fault(own)):
+        return [no_update, reasons.refusals((), fault), ""]
+    answer = act("rule.save", body)
     if not answer.accepted:
-        return no_update, reasons.refusals(answer.refusals, answer.text)
+        return [no_update, reasons.refusals(answer.refusals, answer.text), ""]
     text = f"{answer.id} is saved; it acts in your name from now on."
-    return {"text": text, "good": True, "at": feed().now_s(), "rule": answer.id}, reasons.check(
-        text
-    )
+    told = {"text": text, "good": True, "at": feed().now_s(), "rule": answer.id}
+    return [told, reasons.check(text), ""]
 
 
 # -- trying --------------------------------------------------------------------------------------------

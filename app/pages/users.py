@@ -1,4 +1,5 @@
-"""Users and API tokens: who may do what, for admins; everybody's own tokens, shown once."""
+"""Users, API tokens and sessions: who may do what, and everybody's tokens, for admins; one's own tokens, shown once,
+and where one is signed in."""
 
 from __future__ import annotations
 
@@ -9,29 +10,31 @@ from dash import ALL, Input, Output, State, ctx, dcc, no_update
 from dash.development.base_component import Component
 
 from app import tokens
-from app.auth import PASSWORD_LENGTH_MIN, password_fault
 from app.callbacks import Callbacks
 from app.components import confirm, reasons, states
 from app.components.confirm import Ask
 from app.components.kit import button, d, dmc, icon, panel, s
+from app.components.units import counted
 from app.desk import act, feed, role
 from app.guard import who
 from app.pages import users_own
 from app.pages import users_view as shown
 from app.pages.page import POLLED, Page, look, mark
 from app.parts import parts
+from app.password_rules import LENGTH_MIN, password_fault
 from control.people import Role
 
 PAGE = Page("users", "Users", "users", "u", order=120, low=True)
 ACTS = {"type": "users-do", "kind": ALL, "name": ALL}
 ROLES = {"type": "users-role", "name": ALL}
 REVOKE = {"type": "users-revoke", "token": ALL}
+REVOKE_ANY = {"type": "users-revoke-any", "token": ALL}
 DAY_S = 86_400.0
-LIVES: Mapping[str, tuple[str, float | None]] = {
-    "7": ("7 days", 7 * DAY_S), "30": ("30 days", 30 * DAY_S), "90": ("90 days", 90 * DAY_S), "0": ("for good", None),
-}  # fmt: skip
+LIVES = (1, 7, 30, 90, 365)  # days that are offered, as far as the longest life that is set allows
+LIFE = 30
 ASKED = {
     "user.disable": ("Disable {n}?", "Their sessions end and they cannot sign in. Rules that act in their name fall back to propose.", "Disable"),
+    "token.revoke": ("Revoke {n}?", "What works with it gets no answer from the next request on.", "Revoke"),
     "user.enable": ("Enable {n}?", "They can sign in again, with the password that they had.", "Enable"),
     "user.unlock": ("Unlock {n}?", "Wrong passwords are forgotten at every address: they can try again at once.", "Unlock"),
     "user.role": ("Make {n} {role}?", "It holds from their next click on.", "Change"),
@@ -40,8 +43,8 @@ ASKED = {
 
 def layout(**_: Any) -> Component:
     return d(
-        d(_list(), _add(), c="stack"),
-        d(_tokens(), _new_token(), users_own.form(), c="stack"),
+        d(_list(), _add(), users_own.everybodys_tokens(), c="stack"),
+        d(users_own.sessions(), _tokens(), _new_token(), users_own.form(), c="stack"),
         confirm.dialog("users"),
         dcc.Store(id="users-at"), dcc.Store(id="users-added"), dcc.Store(id="users-token-done"),
         id="users", c="us",
@@ -60,7 +63,7 @@ def _add() -> Component:
         dmc.Select(id="users-new-role", label="Role", data=roles, value=Role.VIEWER.value, size="xs",
                    className="field", allowDeselect=False, rightSection=icon("chevron-down")),
         dmc.PasswordInput(id="users-password", label="Password", size="xs", className="field", autoComplete="new-password",
-                          description=f"At least {PASSWORD_LENGTH_MIN} characters."),
+                          description=f"At least {LENGTH_MIN} characters. They choose their own at the first sign-in."),
         dmc.PasswordInput(id="users-again", label="The same again", size="xs", className="field", autoComplete="new-password",
                           ),
         c="form-row us-add",
@@ -81,12 +84,12 @@ def _tokens() -> Component:
 
 def _new_token() -> Component:
     scopes = [{"value": r.value, "label": r.value} for r in Role]
-    lives = [{"value": key, "label": text} for key, (text, _) in LIVES.items()]
+    lives = [{"value": str(days), "label": counted(days, "day")} for days in _lives()]
     fields = d(
         dmc.TextInput(id="users-token-name", label="Name", placeholder="nightly export", size="xs", className="field"),
         dmc.Select(id="users-token-scope", label="May do at most", data=scopes, value=Role.VIEWER.value, size="xs",
                    className="field", allowDeselect=False, rightSection=icon("chevron-down")),
-        dmc.Select(id="users-token-life", label="Good for", data=lives, value="30", size="xs", className="field",
+        dmc.Select(id="users-token-life", label="Good for", data=lives, value=str(min(LIFE, _lives()[-1])), size="xs", className="field",
                    allowDeselect=False, rightSection=icon("chevron-down")),
         c="form-row",
     )  # fmt: skip
@@ -98,6 +101,12 @@ def _new_token() -> Component:
     return panel("New token", form)
 
 
+def _lives() -> list[int]:
+    """Days that a token may be good for; the longest that is set is the last one."""
+    most = max(1, round(parts().settings.token_s / DAY_S))
+    return sorted({*(days for days in LIVES if days < most), most})
+
+
 def register(on: Callbacks) -> None:
     on.callback(
         Role.VIEWER,
@@ -105,6 +114,9 @@ def register(on: Callbacks) -> None:
         Output("users-sub", "children"),
         Output("users-add-box", "style"),
         Output("users-tokens", "children"),
+        Output("users-all-box", "style"),
+        Output("users-all-tokens", "children"),
+        Output("users-sessions", "children"),
         Output("users-own-box", "style"),
         Output("users-token-own-box", "style"),
         Output("users-at", "data"),
@@ -112,6 +124,7 @@ def register(on: Callbacks) -> None:
         Input("users-confirm", "opened"),
         Input("users-added", "data"),
         Input("users-token-done", "data"),
+        Input("users-session-done", "data"),
         State("users-at", "data"),
         polls=True,
     )(_refresh)
@@ -120,6 +133,7 @@ def register(on: Callbacks) -> None:
         Output("users-ask", "data"),
         Input(ACTS, "n_clicks"),
         Input(ROLES, "value"),
+        Input(REVOKE_ANY, "n_clicks"),
         prevent_initial_call=True,
     )(_ask)
     on.callback(
@@ -167,11 +181,15 @@ def _refresh(_: int, raw_view: Any, *given: Any) -> list[Any]:
     admin = role() is Role.ADMIN
     users = parts().store.users.all() if admin else []
     mine = parts().store.tokens.of(who().user.name)
+    every = parts().store.tokens.all() if admin else []
+    here, sessions = who().session, parts().sessions.of(who().user.name, seen.now_s)
     minute, zone = round(seen.now_s / 60), seen.view.zone_min
     asks = (confirm.shown("user.add"), confirm.shown("token.add"))
     told = {
         "users": mark(admin, [(u.name, u.role, u.disabled, u.seen_s) for u in users], minute, zone, ctx.triggered_id == "users-confirm"),
         "tokens": mark([(t.id, t.used_s, t.revoked_s) for t in mine], minute, zone),
+        "every": mark(admin, [(t.id, t.used_s, t.revoked_s) for t in every], minute, zone),
+        "sessions": mark([(one.id_hash, one.active_s) for one in sessions], minute, zone),
     }  # fmt: skip
     listed: list[Any] = [no_update] * 3
     if told["users"] != before.get("users"):
@@ -179,7 +197,14 @@ def _refresh(_: int, raw_view: Any, *given: Any) -> list[Any]:
     tokens_: Any = no_update
     if told["tokens"] != before.get("tokens"):
         tokens_ = shown.tokens(mine, zone, seen.now_s)
-    return [*listed, tokens_, *asks, told]
+    every_: list[Any] = [no_update] * 2
+    if told["every"] != before.get("every"):
+        every_ = [{} if admin else {"display": "none"}, shown.all_tokens(every, zone, seen.now_s)]
+    sessions_: Any = no_update
+    if told["sessions"] != before.get("sessions"):
+        id = here.id_hash if here is not None else ""
+        sessions_ = shown.sessions(sessions, id, zone, seen.now_s)
+    return [*listed, tokens_, *every_, sessions_, *asks, told]
 
 
 def _users(users: Any, admin: bool, zone: int, now_s: float) -> list[Any]:
@@ -197,12 +222,14 @@ def _users(users: Any, admin: bool, zone: int, now_s: float) -> list[Any]:
     ]
 
 
-def _ask(clicks: Any, roles: Any) -> Any:
+def _ask(*_: Any) -> Any:
     """What was pressed, or another role that was chosen; a role that is as it was is nothing."""
     pressed = ctx.triggered_id
     value = next((one.get("value") for one in ctx.triggered if one.get("value")), None)
     if not isinstance(pressed, dict) or not value:
         return no_update
+    if pressed.get("type") == "users-revoke-any":
+        return _ask_revoke(str(pressed.get("token", "")))
     name, body = str(pressed.get("name", "")), {"name": str(pressed.get("name", ""))}
     kind = "user.role" if pressed.get("type") == "users-role" else str(pressed.get("kind", ""))
     if kind not in ASKED:
@@ -216,6 +243,15 @@ def _ask(clicks: Any, roles: Any) -> Any:
     return Ask(kind, title.format(n=name, role=value), text, word, body).to_json()
 
 
+def _ask_revoke(id: str) -> Any:
+    token = parts().store.tokens.named(id)
+    if token is None:
+        return no_update
+    title, text, word = ASKED["token.revoke"]
+    name = f"{token.name} of {token.user}"
+    return Ask("token.revoke", title.format(n=name), text, word, {"token": id}).to_json()
+
+
 def _said(done: Any) -> Any:
     return reasons.check(str(done.get("text", ""))) if isinstance(done, dict) else no_update
 
@@ -223,7 +259,7 @@ def _said(done: Any) -> Any:
 def _added(_: Any, name: Any, new_role: Any, password: Any, again: Any, own: Any) -> list[Any]:
     """On success the fields are empty again; otherwise nothing that was typed is lost but the password asked again."""
     keep = [no_update] * 3
-    fault = _password_fault(password, again) or (
+    fault = _password_fault(password, again, str(name or "").strip()) or (
         confirm.fault(own) if str(name or "").strip() else ""
     )
     if not str(name or "").strip():
@@ -238,15 +274,16 @@ def _added(_: Any, name: Any, new_role: Any, password: Any, again: Any, own: Any
     answer = act("user.add", body)
     if not answer.accepted:
         return [no_update, reasons.refusals(answer.refusals, answer.text), *keep, ""]
-    return [feed().now_s(), reasons.check(f"{answer.id} is added as {new_role}."), "", "", "", ""]
+    said = f"{answer.id} is added as {new_role}, and chooses another password at the first sign-in."
+    return [feed().now_s(), reasons.check(said), "", "", "", ""]
 
 
-def _password_fault(password: Any, again: Any) -> str:
+def _password_fault(password: Any, again: Any, name: str) -> str:
     if not isinstance(password, str) or not password:
         return "A user needs a password."
     if password != again:
         return "The two passwords differ."
-    return password_fault(password)
+    return password_fault(password, name)
 
 
 def _token(_: Any, __: Any, name: Any, scope: Any, life: Any, own: Any) -> list[Any]:
@@ -270,11 +307,9 @@ def _token(_: Any, __: Any, name: Any, scope: Any, life: Any, own: Any) -> list[
     if fault := confirm.fault(own):
         return [no_update, reasons.refusals((), fault), ""]
     plain, digest = tokens.made()
-    seconds = LIVES.get(str(life), LIVES["30"])[1]
+    days = next((days for days in _lives() if str(days) == str(life)), min(LIFE, _lives()[-1]))
     body: dict[str, Any] = {"name": name.strip(), "sha256": digest, "scope": str(scope)}
-    if seconds is not None:
-        body["expires_s"] = feed().now_s() + seconds
-    answer = act("token.add", body)
+    answer = act("token.add", {**body, "expires_s": feed().now_s() + days * DAY_S})
     if not answer.accepted:
         return [no_update, reasons.refusals(answer.refusals, answer.text), ""]
     return [feed().now_s(), shown.made(plain), ""]

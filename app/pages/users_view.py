@@ -1,4 +1,4 @@
-"""How Users looks: the list with a role for each, one's tokens, a new token that is shown once."""
+"""How Users looks: the list with a role for each, tokens, a new token that is shown once, one's sessions."""
 
 from __future__ import annotations
 
@@ -11,8 +11,18 @@ from dash.development.base_component import Component
 from app.components import states
 from app.components.kit import button, chip, d, dmc, icon, s, table
 from app.components.units import duration, moment
-from control.people import Role, Token, User
+from control.people import Role, Session, Token, User
 
+# In this order: each browser says that it is some of those below it, too.
+BROWSERS = (
+    ("Edg/", "Edge"),
+    ("OPR/", "Opera"),
+    ("Firefox/", "Firefox"),
+    ("Chrome/", "Chrome"),
+    ("Safari/", "Safari"),
+)
+SYSTEMS = (("Windows", "Windows"), ("Android", "Android"), ("iPhone", "iOS"), ("iPad", "iOS"), ("Mac OS", "macOS"),
+           ("Linux", "Linux"))  # fmt: skip
 MAY = {
     Role.VIEWER: "reads everything but users, settings and audit",
     Role.OPERATOR: "also spills, cleans up, moves, drains, pauses, holds, turns demo knobs, edits rules that propose",
@@ -77,31 +87,80 @@ def _ago(time_s: float | None, now_s: float, zone_min: int, never: str) -> Compo
     )
 
 
+TOKEN_HEADS = (
+    ("token", ""),
+    ("may do at most", ""),
+    ("made", "r"),
+    ("last used", "r"),
+    ("good until", "r"),
+    ("", "r"),
+)
+
+
 def tokens(found: Sequence[Token], zone_min: int, now_s: float) -> Component:
     """Those that are good first; what is over stays for a look back."""
     if not found:
-        return states.empty("You have no token", "Make one for a script or for ctl.", "fingerprint")
-    heads = [
-        ("token", ""),
-        ("may do at most", ""),
-        ("made", "r"),
-        ("last used", "r"),
-        ("good until", "r"),
-        ("", "r"),
-    ]
+        return states.empty("You have no token", "Make one for a script.", "fingerprint")
     known = sorted(found, key=lambda t: (not good(t, now_s), -t.created_s))
-    return d(table(heads, [_token(one, zone_min, now_s) for one in known]), c="scroll-x")
+    rows = [_token(one, "users-revoke", zone_min, now_s) for one in known]
+    return d(table(TOKEN_HEADS, rows), c="scroll-x")
+
+
+def all_tokens(found: Sequence[Token], zone_min: int, now_s: float) -> Component:
+    """Of every user, those that are good."""
+    known = sorted((t for t in found if good(t, now_s)), key=lambda t: (t.user, -t.created_s))
+    if not known:
+        return states.empty("There is no token", "Nobody has one that is good now.", "fingerprint")
+    rows = [
+        [s(one.user, c="nowrap"), *_token(one, "users-revoke-any", zone_min, now_s)]
+        for one in known
+    ]
+    return d(table((("user", ""), *TOKEN_HEADS), rows), c="scroll-x")
+
+
+def sessions(found: Sequence[Session], here: str, zone_min: int, now_s: float) -> Component:
+    """Where one is signed in; `here` is the session that asks."""
+    heads = (("browser", ""), ("address", ""), ("since", "r"), ("last used", "r"), ("", "r"))
+    first = sorted(found, key=lambda one: (one.id_hash != here, -one.active_s))
+    rows = [_session(one, one.id_hash == here, zone_min, now_s) for one in first]
+    return d(table(heads, rows), c="scroll-x")
+
+
+def _session(session: Session, is_here: bool, zone_min: int, now_s: float) -> list[Any]:
+    at = {"type": "users-session-end", "session": session.id_hash}
+    name = browser(session.agent)
+    end = button("End", id=at, aria_label=f"End the session of {name} at {session.address}")
+    return [
+        s(
+            s(name, c="b", title=session.agent),
+            s(" this one", c="k") if is_here else None,
+            c="nowrap",
+        ),
+        s(session.address, c="num"),
+        s(moment(session.created_s, zone_min), c="nowrap"),
+        _ago(session.active_s, now_s, zone_min, "never"),
+        d(None if is_here else end, c="td-b"),
+    ]
+
+
+def browser(agent: str) -> str:
+    """What it calls itself, in two words."""
+    name = next((name for mark, name in BROWSERS if mark in agent), "")
+    system = next((name for mark, name in SYSTEMS if mark in agent), "")
+    if not name:
+        return agent.split("/")[0][:40] or "unknown browser"
+    return f"{name} on {system}" if system else name
 
 
 def good(token: Token, now_s: float) -> bool:
     return token.revoked_s is None and (token.expires_s is None or token.expires_s > now_s)
 
 
-def _token(token: Token, zone_min: int, now_s: float) -> list[Any]:
+def _token(token: Token, revoke_type: str, zone_min: int, now_s: float) -> list[Any]:
     if token.revoked_s is not None:
         until: Any = chip("revoked", "mode-off", "ban")
     elif token.expires_s is None:
-        until = s("for good", c="dim")
+        until = s("the next start", c="dim", title="A start of the console sets its end.")
     elif token.expires_s <= now_s:
         until = chip("expired", "mode-off", "clock")
     else:
@@ -110,7 +169,7 @@ def _token(token: Token, zone_min: int, now_s: float) -> list[Any]:
             c="nowrap",
             title=f"in {duration(token.expires_s - now_s)}",
         )
-    at = {"type": "users-revoke", "token": token.id}
+    at = {"type": revoke_type, "token": token.id}
     revoke = (
         button("Revoke", id=at, aria_label=f"Revoke {token.name}") if good(token, now_s) else None
     )

@@ -14,16 +14,19 @@ from control.ports import Store
 from control.samples import Sample
 
 COMMAND_LIFE_S = 60.0  # a command that no engine takes for so long is not carried out
+TOKEN_S = 90 * 86_400.0  # the longest that an API token lives, where nothing else is said
 FRESH_S = 15.0  # a picture older than this is not acted upon
 
 
 @dataclass(frozen=True, slots=True)
 class Ports:
-    """`check` reads a query file's text: its name, and what is to be known about it."""
+    """`check` reads a query file's text: its name, and what is to be known about it. `token_s`: the longest that an
+    API token may live."""
 
     store: Store
     random: Callable[[], str]
     check: Callable[[str], tuple[str, Json]] | None = None
+    token_s: float = TOKEN_S
 
     def id(self, now_s: float) -> str:
         return new_id(now_s, self.random())

@@ -120,6 +120,12 @@ class Browser:
         found = self.client.get_cookie(name) or self.client.get_cookie(f"__Host-{name}")
         return found.value if found else ""
 
+    def send(self, method: str, path: str, body: Any = None) -> TestResponse:
+        """To the API, as a page's script does."""
+        return self.client.open(
+            f"/api/v1{path}", method=method, json={} if body is None else body, headers=self.csrf
+        )
+
     @property
     def csrf(self) -> dict[str, str]:
         return {"X-CSRF-Token": self.cookie("csrf")}
@@ -136,7 +142,7 @@ def begin(folder: Path, clock: Clock | None = None, **settings: Any) -> Console:
 
     store, time, passwords = fresh_store(folder, people), clock or Clock(), Passwords(CHEAP)
     told = ConsoleSettings(**settings)
-    dispatcher = Dispatcher(store, time)
+    dispatcher = Dispatcher(store, time, token_s=told.token_s)
     app = make_app(store, dispatcher, told, time, passwords=passwords, pause=time.pause)
     return Console(folder, store, app, time, told, passwords)
 

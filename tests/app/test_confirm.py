@@ -5,22 +5,52 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from flask import Request, g
 
+from app import desk
 from app.api.all import ROUTES
-from app.components.confirm import WITH_PASSWORD, Ask
+from app.components.confirm import Ask
+from app.guard import Who
+from app.sessions import Sessions
 from control.kinds import KINDS
+from control.people import Actor, Role, Source
 from tests.app.dashed import call, said
 from tests.app.made import PASSWORD, Browser, Console
 
 LONG_S = 1_000.0  # longer than a password is good for, shorter than a session
-OTHER = {"budget_set": "budget.daily", "query_nodes": "nodes", "user_add": "user.add"}
+OTHER = {"budget_set": "budget.daily", "query_nodes": "nodes"}
+AUTO = 'name = "even"\nmode = "auto"\nevery = "15s"\n\n[policy]\nname = "relocate"\n'
+# For kinds where the body decides: one that asks, one that does not.
+BODIES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "apply": ({"proposal": "x", "override": True}, {"proposal": "x"}),
+    "rule.save": ({"text": AUTO}, {"text": AUTO.replace("auto", "propose")}),
+    "rule.mode": ({"rule": "x", "mode": "auto"}, {"rule": "x", "mode": "off"}),
+}
 DISABLE = Ask("user.disable", "Disable vic?", "", "Disable", {"name": "vic"}).to_json()
 
 
 def test_it_is_the_same_as_in_the_api() -> None:
-    wanted = {route.name for route in ROUTES if route.confirm is True}
-    assert {OTHER.get(name, name.replace("_", ".", 1)) for name in wanted} == WITH_PASSWORD
-    assert set(KINDS) >= WITH_PASSWORD
+    wanted = {route.name for route in ROUTES if route.confirm}
+    asked = {kind for kind, known in KINDS.items() if known.confirm}
+    assert {OTHER.get(name, name.replace("_", ".", 1)) for name in wanted} == asked
+
+
+def test_no_page_does_without_it_what_wants_it(console: Console) -> None:
+    """Every kind, through the one function by which pages do anything, whatever page forgot to ask."""
+    assert {kind for kind, known in KINDS.items() if callable(known.confirm)} == set(BODIES)
+    ada = console.store.users.find("ada")
+    _, session = Sessions(console.store, console.settings).begin(
+        Request({}), "ada", "", console.clock()
+    )
+    console.clock.pause(LONG_S)
+    for kind, known in KINDS.items():
+        bodies = BODIES.get(kind, ({}, {}))
+        for body, asks in zip(bodies, (bool(known.confirm), known.confirm is True), strict=True):
+            with console.app.test_request_context("/overview"):
+                g.now_s = console.clock()
+                g.who = Who(Actor("ada", Role.ADMIN, Source.CONSOLE), ada, session)
+                refused = "password again" in desk.act(kind, body).text
+            assert refused == asks, (kind, body)
 
 
 def press(browser: Browser, ask: Any, password: str | None = None) -> dict[str, Any]:

@@ -19,7 +19,8 @@ from app.console import PAGES, SUITES, WANTED
 from app.guard import host_name
 from app.headers import FIXED
 from app.parts import SAFE_METHODS, parts_of
-from control.people import Role
+from control.kinds import KINDS, Status
+from control.people import Actor, Role, Source
 from tests.app.made import PASSWORD, Browser, Console, begin, with_query
 
 FILLED = {"node": "1", "group": "1", "number": "1"}
@@ -86,7 +87,9 @@ def test_without_session_or_token_nothing_is_served(console: Console) -> None:
         if endpoint == "_dash_assets.static":  # `static` answers
             continue
         answer = console.browser().open(path, method=method)
-        page = endpoint in ("status", "api_docs", "home") or endpoint.startswith(PAGES)
+        page = endpoint in ("status", "api_docs", "home", "password_form") or endpoint.startswith(
+            PAGES
+        )
         expected = 403 if (endpoint, method) in CLOSED else 303 if page else 401
         assert answer.status_code == expected, (method, path)
 
@@ -148,23 +151,83 @@ def test_tokens_end(console: Console) -> None:
     assert status(short) == 200
     console.clock.pause(60)
     assert status(short) == 401
-    made = console.post("/tokens", {"name": "one", "scope": "viewer"}).get_json()
-    assert status(made["token"]) == 200
-    assert console.call("DELETE", f"/api/v1/tokens/{made['id']}").status_code == 200
-    assert status(made["token"]) == 401
     of_vic = console.token(Role.VIEWER)
     console.store.users.set_disabled("vic", True)
     assert status(of_vic) == 401
 
 
+def test_a_token_is_revoked_with_its_owners_password(console: Console) -> None:
+    """By the owner, and by an admin who resets it; this machine's own token goes on."""
+    ada, vic = console.signed_in("ada"), console.signed_in("vic")
+    sent = {"current": PASSWORD, "password": "another good one"}
+
+    def status(token: str) -> int:
+        head = {"Authorization": f"Bearer {token}"}
+        return console.browser().get("/api/v1/session", headers=head).status_code
+
+    one, local = console.token(Role.VIEWER), console.token(Role.ADMIN, local=True)
+    assert status(one) == 200
+    assert vic.send("POST", "/session/password", sent).status_code == 200
+    assert status(one) == 401
+    two = console.token(Role.VIEWER)
+    assert ada.send("POST", "/users/vic/password", {"password": "lent by ada 7"}).status_code == 200
+    assert status(two) == 401
+    assert ada.send("POST", "/session/password", sent).status_code == 200
+    assert status(local) == 200
+
+
+def test_tokens_live_no_longer_than_is_set(tmp_path: Path) -> None:
+    day_s = 86_400.0
+    console = begin(tmp_path, token_s=10 * day_s)
+    ada = console.signed_in("ada")
+    body = {"name": "ci", "scope": "viewer"}
+    made = ada.send("POST", "/tokens", body).get_json()
+    found = console.store.tokens.named(made["id"])
+    assert found.expires_s == console.clock() + 10 * day_s, "where nothing is said"
+    late = ada.send("POST", "/tokens", {**body, "expires_s": console.clock() + 11 * day_s})
+    assert late.status_code == 422
+    assert "10 days at most" in late.get_json()["detail"]
+    soon = {**body, "expires_s": console.clock() + day_s}
+    id = ada.send("POST", "/tokens", soon).get_json()["id"]
+    assert console.store.tokens.named(id).expires_s == console.clock() + day_s
+    console.store.close()
+
+
+def test_admins_see_and_end_everybodys_tokens(console: Console) -> None:
+    console.token(Role.VIEWER)
+    id = console.store.tokens.of("vic")[0].id
+    listed = {one["id"]: one for one in console.get("/tokens/all")["items"]}
+    assert listed[id]["user"] == "vic"
+    assert "sha256" not in listed[id]
+    assert console.call("GET", "/api/v1/tokens/all", Role.OPERATOR).status_code == 403
+    assert console.call("DELETE", f"/api/v1/tokens/{id}", Role.OPERATOR).status_code == 404
+    assert console.call("DELETE", f"/api/v1/tokens/{id}").status_code == 200
+    assert console.store.tokens.named(id).revoked_s == console.clock()
+    line = console.store.audit.page(what="token.revoke")[0]
+    assert (line.user, line.subject, line.detail) == ("ada", id, "revoked: test of vic")
+
+
+def test_the_audit_names_the_token(console: Console) -> None:
+    console.post("/hold", {"seconds": 60})
+    console.post("/hold", {"seconds": 60}, Role.VIEWER)
+    ids = {token.user: token.id for token in console.store.tokens.all()}
+    found = [(line.user, line.outcome, line.token) for line in console.store.audit.page(most=2)]
+    assert found == [("vic", "refused", ids["vic"]), ("ada", "accepted", ids["ada"])]
+    assert console.get("/audit")["items"][1]["token"] == ids["ada"]
+    console.signed_in("ada").send("POST", "/hold", {"seconds": 60})
+    assert console.store.audit.page(most=1)[0].token == ""
+
+
 def test_a_token_cannot_be_made_above_ones_own(console: Console) -> None:
-    answer = console.post("/tokens", {"name": "big", "scope": "admin"}, Role.OPERATOR)
+    answer = console.signed_in("olga").send("POST", "/tokens", {"name": "big", "scope": "admin"})
     assert answer.status_code == 403
+    assert "olga is not" in answer.get_json()["detail"]
 
 
 def test_nobody_revokes_anothers_token(console: Console) -> None:
-    made = console.post("/tokens", {"name": "mine", "scope": "viewer"}).get_json()
-    assert console.call("DELETE", f"/api/v1/tokens/{made['id']}", Role.VIEWER).status_code == 404
+    console.token(Role.OPERATOR)
+    id = console.store.tokens.of("olga")[0].id
+    assert console.call("DELETE", f"/api/v1/tokens/{id}", Role.VIEWER).status_code == 404
 
 
 # -- CSRF --------------------------------------------------------------------------------------------
@@ -222,27 +285,31 @@ def test_what_is_for_browsers_only_takes_no_token(console: Console) -> None:
     assert console.call("GET", "/").status_code == 303
 
 
-def test_reauthentication_is_asked_for_where_the_table_says(console: Console) -> None:
-    browser = console.signed_in()
-    console.clock.pause(console.settings.confirm_s + 1)
-    asked = [route for route in ROUTES if route.confirm is True]
-    assert {"query_unregister", "user_add", "user_disable", "token_add", "webhook_add"} <= {
-        route.name for route in asked
-    }
-    for route in asked:
-        answer = browser.client.open(
-            address(PREFIX + route.path),
-            method=route.method,
-            headers=browser.csrf,
-            json=BODIES[route.name],
-        )
-        assert answer.status_code == 403, route.name
-        assert answer.get_json()["type"] == "/api#confirm", route.name
+def test_reauthentication_is_asked_for_where_the_table_says(running: Console) -> None:
+    """Of each route that may ask, with a body for which it does; and of no other that changes anything."""
+    asked = {route.name for route in ROUTES if route.confirm}
+    assert asked == set(BODIES)
+    browser = running.signed_in()
+    running.clock.pause(running.settings.confirm_s + 1)
+    for route in ROUTES:
+        if route.changes:
+            path = address(route.path)
+            answer = browser.send(route.method, path, BODIES.get(route.name, {}))
+            is_asked = "confirm" in str((answer.get_json() or {}).get("type", ""))
+            assert is_asked == (route.name in asked), route.name
+        if route.name == "session_end":  # the session has ended with it
+            browser = running.signed_in()
+            running.clock.pause(running.settings.confirm_s + 1)
 
 
+AUTO = 'name = "even"\nmode = "auto"\nevery = "15s"\n\n[policy]\nname = "relocate"\n'
 BODIES: dict[str, Any] = {
+    "apply": {"override": True},
+    "query_register": {"text": "name = 1"},
     "query_unregister": {},
     "query_nodes": {"nodes": 2},
+    "rule_save": {"text": AUTO},
+    "rule_mode": {"mode": "auto"},
     "user_add": {"name": "eve", "role": "viewer", "password": "long enough 1"},
     "user_role": {"role": "viewer"},
     "user_disable": {},
@@ -251,18 +318,87 @@ BODIES: dict[str, Any] = {
     "user_password": {"password": "long enough 1"},
     "token_add": {"name": "t", "scope": "viewer"},
     "webhook_add": {"url": "https://hook.example/", "events": ["alert.raised"]},
+    "webhook_drop": {},
     "budget_set": {"bytes": 1},
+}
+HARMLESS: dict[str, Any] = {
+    "apply": {},
+    "rule_save": {"text": AUTO.replace("auto", "propose")},
+    "rule_mode": {"mode": "off"},
 }
 
 
-def test_overriding_the_budget_asks_for_the_password_too(running: Console) -> None:
+@pytest.mark.parametrize("name", HARMLESS)
+def test_what_can_be_taken_back_asks_for_no_password(running: Console, name: str) -> None:
     browser = running.signed_in()
     running.clock.pause(running.settings.confirm_s + 1)
-    path = "/api/v1/proposals/x/apply"
-    answer = browser.client.post(path, json={"override": True}, headers=browser.csrf)
-    assert answer.get_json()["type"] == "/api#confirm"
-    answer = browser.client.post(path, json={}, headers=browser.csrf)
-    assert answer.status_code == 404
+    route = next(route for route in ROUTES if route.name == name)
+    answer = browser.send(route.method, address(route.path), HARMLESS[name])
+    assert answer.status_code in (200, 404), answer.text
+
+
+# -- what an API token may not do ----------------------------------------------------------------------
+
+
+def test_no_token_makes_what_outlives_it(console: Console) -> None:
+    """Every kind that is for persons only, by the dispatcher; then by HTTP."""
+    persons = {kind for kind, known in KINDS.items() if known.person}
+    assert persons == {"token.add", "user.token", "user.add", "user.password", "password"}
+    actor = Actor("ada", Role.ADMIN, Source.CLI, token="t1")
+    whole = {"name": "eve", "role": "admin", "password_hash": "-", "sha256": "0" * 64, "scope": "viewer",
+             "label": "x"}  # fmt: skip
+    for kind in persons:
+        body = {name: whole[name] for name in KINDS[kind].needs}
+        answer = console.app.extensions["spillway"].dispatcher.dispatch(kind, body, actor)
+        assert answer.status is Status.FORBIDDEN, kind
+        assert "API token" in answer.text
+    before = console.store.tokens.all()
+    for path, body in (
+        ("/tokens", {"name": "child", "scope": "viewer"}),
+        ("/users", BODIES["user_add"]),
+        ("/users/ada/password", BODIES["user_password"]),
+    ):
+        answer = console.post(path, body)
+        assert answer.status_code == 403, path
+        assert answer.get_json()["type"] == "/api#role"
+    assert [t.id for t in console.store.tokens.all() if t.id not in {b.id for b in before}] == [
+        t.id for t in console.store.tokens.all() if t.name == "test"
+    ]
+    assert {user.name for user in console.store.users.all()} == {"ada", "olga", "vic"}
+
+
+# -- a password that must be changed -------------------------------------------------------------------
+
+
+def test_nothing_is_served_before_a_password_of_ones_own(console: Console) -> None:
+    """Every route but those that are for it."""
+    browser = console.signed_in("ada")
+    hashed = console.store.users.find("ada").password_hash
+    with console.store.ledger_file.write() as db:
+        db.exec_driver_sql("UPDATE users SET must_change = 1 WHERE name = 'ada'")
+    assert console.store.users.find("ada").password_hash == hashed
+    registry = parts_of(console.app).registry
+    free = set()
+    for endpoint, method, path in every_route(console):
+        need = registry.need(endpoint, method)
+        if need is None or need.role is None or not need.sessions:
+            continue
+        if need.before_change:
+            free.add((endpoint, method))
+            continue
+        answer = browser.client.open(path, method=method, headers=browser.csrf, json={})
+        if answer.status_code == 303:
+            assert answer.headers["Location"] == "/password", path
+        else:
+            assert answer.status_code == 403, (method, path)
+            is_said = "change-password" in answer.text or "password of your own" in answer.text
+            assert is_said, (method, path)
+    assert free == {
+        ("sign_out", "POST"), ("password_form", "GET"), ("password", "POST"), ("api.session", "GET"),
+        ("api.session_end", "DELETE"), ("api.session_password", "POST"),
+    }  # fmt: skip
+    token = {"Authorization": f"Bearer {console.token()}"}
+    assert console.browser().get("/api/v1/queries", headers=token).status_code == 200
 
 
 # -- Host, proxies, headers --------------------------------------------------------------------------

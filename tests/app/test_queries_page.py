@@ -22,9 +22,10 @@ from control.dispatch import Dispatcher
 from control.kinds import KINDS
 from control.ledger import QueryRow, Wanted
 from engine.lifecycle import LIVE as ENGINE_LIVE
+from engine.query.paths import Roots
 from engine.registry import check
 from tests.app.dashed import call, said
-from tests.app.made import START_S, Console, begin
+from tests.app.made import PASSWORD, START_S, Browser, Console, begin
 
 FORM = {"name": "feed", "sql": new.SQL_EXAMPLE, "streams": new.STREAMS_EXAMPLE, "nodes": 2, "groups": 64,
         "memory": "20MB", "window": "2 minutes", "sink": "", "path": ""}  # fmt: skip
@@ -36,16 +37,26 @@ def console(tmp_path: Path) -> Iterator[Console]:
     data = tmp_path / "data"
     data.mkdir()
     made = begin(data)
-    dispatcher = Dispatcher(made.store, made.clock, check=lambda text: check(text, data, []))
+    dispatcher = Dispatcher(
+        made.store, made.clock, check=lambda text: check(text, data, Roots([], [], private=data))
+    )
     made.app = make_app(made.store, dispatcher, made.settings, made.clock, passwords=made.passwords)
     yield made
     made.store.close()
 
 
-def press(console: Console, how: str, text: str | None, **fields: Any) -> dict[str, Any]:
+def press(
+    console: Console,
+    how: str,
+    text: str | None,
+    *,
+    browser: Browser | None = None,
+    own: str | None = None,
+    **fields: Any,
+) -> dict[str, Any]:
     states = {f"queries-f-{name}.value": fields.get(name) for name in new.FIELDS}
     return call(
-        console.signed_in("ada"),
+        browser or console.signed_in("ada"),
         "queries-registered.data",
         "queries-register.n_clicks",
         {"queries-register.n_clicks": 1},
@@ -53,6 +64,7 @@ def press(console: Console, how: str, text: str | None, **fields: Any) -> dict[s
             "queries-how.value": how,
             "queries-text.value": text,
             "queries-start.checked": False,
+            "queries-own.value": own,
             **states,
         },
     )
@@ -85,6 +97,16 @@ def test_a_mistake_is_named_and_nothing_is_lost(
     assert text in said(answer["queries-said"])
     assert "queries-registered" not in answer and "value" not in answer.get("queries-text", {})
     assert not console.store.queries.all()
+
+
+def test_it_wants_the_password_of_a_sign_in_that_is_a_while_ago(console: Console) -> None:
+    browser = console.signed_in("ada")
+    console.clock.pause(console.settings.confirm_s + 1)
+    answer = press(console, new.FILE, new.FILE_EXAMPLE, browser=browser)
+    assert "password is needed again" in said(answer["queries-said"])
+    assert not console.store.queries.all()
+    answer = press(console, new.FILE, new.FILE_EXAMPLE, browser=browser, own=PASSWORD)
+    assert answer["queries-registered"]["data"] == "feed"
 
 
 def test_nothing_is_not_registered(console: Console) -> None:

@@ -11,9 +11,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.auth import DELAY_S_MAX, FREE_TRIES, Passwords, Tried, delay_s, password_fault
+from app.auth import (
+    ADDRESS_EACH_S,
+    ADDRESS_TRIES,
+    DELAY_S_MAX,
+    FORGET_S,
+    FREE_TRIES,
+    Passwords,
+    Tried,
+    delay_s,
+)
 from app.guard import local_path
+from app.password_rules import password_fault
 from control.people import Role
+from db.retention import tidy
 from tests.app.made import CHEAP, PASSWORD, Browser, Clock, Console, begin
 
 
@@ -112,6 +123,92 @@ def test_lockout_is_by_user_and_address(console: Console) -> None:
     assert Browser(console, elsewhere).sign_in("ada", PASSWORD).status_code == 303
 
 
+def test_a_known_browser_gets_in_while_others_are_locked_out(console: Console) -> None:
+    """Everybody who comes through one proxy or tunnel has one address."""
+    known = console.signed_in("ada")
+    assert known.client.post("/sign-out", data={"csrf": known.cookie("csrf")}).status_code == 303
+    for _ in range(FREE_TRIES):
+        assert Browser(console, console.browser()).sign_in("ada", "wrong").status_code == 401
+    assert Browser(console, console.browser()).sign_in("ada", PASSWORD).status_code == 429
+    assert known.sign_in("vic", "wrong").status_code == 401, "known as ada, not as vic"
+    assert known.sign_in("ada", PASSWORD).status_code == 303
+
+
+def test_a_known_browser_has_no_more_tries_than_others(console: Console) -> None:
+    known = console.signed_in("ada")
+    for _ in range(FREE_TRIES):
+        assert known.sign_in("ada", "wrong").status_code == 401
+    assert known.sign_in("ada", PASSWORD).status_code == 429
+    assert Browser(console, console.browser()).sign_in("ada", PASSWORD).status_code == 303
+
+
+@pytest.mark.parametrize("change", ["x", "", "number", "user"])
+def test_a_browser_cannot_say_by_itself_that_it_is_known(console: Console, change: str) -> None:
+    real = console.signed_in("vic" if change == "user" else "ada").cookie("device")
+    number, _, sign = real.partition(".")
+    held = {"number": f"{number}x.{sign}", "user": real}.get(change, change)
+    for _ in range(FREE_TRIES):
+        Browser(console, console.browser()).sign_in("ada", "wrong")
+    browser = Browser(console, console.browser())
+    browser.client.set_cookie(f"spillway_device_{console.settings.port}", held)
+    assert browser.sign_in("ada", PASSWORD).status_code == 429
+
+
+def test_a_session_is_asked_for_its_password_whatever_others_try(console: Console) -> None:
+    browser = console.signed_in("ada")
+    for _ in range(FREE_TRIES):
+        Browser(console, console.browser()).sign_in("ada", "wrong")
+    sent = {"password": PASSWORD}
+    assert browser.send("POST", "/session/confirm", sent).status_code == 200
+    for _ in range(FREE_TRIES):
+        assert browser.send("POST", "/session/confirm", {"password": "no"}).status_code == 401
+    assert browser.send("POST", "/session/confirm", sent).status_code == 429
+
+
+def test_one_address_cannot_try_one_password_on_many_users(console: Console) -> None:
+    def attempt(number: int) -> int:
+        return Browser(console, console.browser()).sign_in(f"user{number}", "wrong").status_code
+
+    assert [attempt(n) for n in range(ADDRESS_TRIES)] == [401] * ADDRESS_TRIES
+    locked = Browser(console, console.browser()).sign_in("vic", PASSWORD)
+    assert locked.status_code == 429
+    assert 1 <= int(locked.headers["Retry-After"]) <= ADDRESS_EACH_S + 1
+    console.clock.pause(ADDRESS_EACH_S)
+    assert attempt(500) == 401
+    assert attempt(501) == 429, "one more in each minute"
+    console.clock.pause(ADDRESS_EACH_S)
+    for _ in range(3):  # the right ones cost nothing
+        assert Browser(console, console.browser()).sign_in("vic", PASSWORD).status_code == 303
+    elsewhere = console.browser()
+    elsewhere.environ_base["REMOTE_ADDR"] = "127.0.0.9"
+    assert Browser(console, elsewhere).sign_in("ada", PASSWORD).status_code == 303
+    assert console.post("/users/vic/unlock").status_code == 200, "the way out for an admin"
+    assert [attempt(n) for n in range(600, 603)] == [401] * 3
+
+
+def test_nobodys_name_is_counted_too(console: Console) -> None:
+    codes = [
+        Browser(console, console.browser()).sign_in(" ", "wrong").status_code
+        for _ in range(ADDRESS_TRIES + 1)
+    ]
+    assert codes == [401] * ADDRESS_TRIES + [429]
+
+
+def test_wrong_passwords_of_yesterday_are_forgotten_in_the_store_too(console: Console) -> None:
+    for number in range(3):
+        Browser(console, console.browser()).sign_in(f"user{number}", "wrong")
+    console.clock.pause(FORGET_S / 2)
+    Browser(console, console.browser()).sign_in("user1", "wrong")
+    console.clock.pause(FORGET_S / 2 + 1)
+    tidy(console.store, console.clock())
+    assert console.store.users.lockout("user0", "127.0.0.1") is None
+    assert console.store.users.lockout("user1", "127.0.0.1").failures == 2
+    console.clock.pause(FORGET_S)
+    tidy(console.store, console.clock())
+    with console.store.ledger_file.read() as db:
+        assert db.exec_driver_sql("SELECT count(*) FROM lockouts").scalar() == 0
+
+
 def test_unlocking_lets_sign_in_at_once(console: Console) -> None:
     for _ in range(FREE_TRIES):
         Browser(console, console.browser()).sign_in("vic", "wrong")
@@ -151,7 +248,7 @@ def test_at_most_two_passwords_are_checked_at_once(console: Console) -> None:
 def test_an_unknown_user_takes_as_long_as_a_known_one(console: Console) -> None:
     """With the real hasher's work, in CPU time; what differs must be far less than that work."""
     slow = Passwords()
-    console.store.users.set_password("ada", slow.hash(PASSWORD))
+    console.store.users.set_password("ada", slow.hash(PASSWORD), console.clock())
 
     def took(user: str, tries: int = 9) -> float:
         found = []
@@ -166,11 +263,15 @@ def test_an_unknown_user_takes_as_long_as_a_known_one(console: Console) -> None:
     assert abs(known - unknown) < 0.35 * max(known, unknown)
 
 
-def test_an_old_hash_is_made_anew_at_sign_in(console: Console) -> None:
+def test_an_old_hash_is_made_anew_at_sign_in_and_ends_nothing(console: Console) -> None:
     older = Passwords(type(CHEAP)(time_cost=2, memory_cost=8, parallelism=1))
-    console.store.users.set_password("vic", older.hash(PASSWORD))
+    console.store.users.set_password("vic", older.hash(PASSWORD), console.clock())
     before = console.store.users.find("vic").password_hash
+    elsewhere, token = console.signed_in("ada"), console.token(Role.VIEWER)
     console.signed_in("vic")
+    assert elsewhere.client.get("/api/v1/queries").status_code == 200
+    sent = {"Authorization": f"Bearer {token}"}
+    assert console.browser().get("/api/v1/queries", headers=sent).status_code == 200
     after = console.store.users.find("vic").password_hash
     assert after != before
     assert not CHEAP.check_needs_rehash(after)
@@ -179,7 +280,7 @@ def test_an_old_hash_is_made_anew_at_sign_in(console: Console) -> None:
 
 
 def test_a_broken_hash_lets_nobody_in(console: Console) -> None:
-    console.store.users.set_password("vic", "not a hash")
+    console.store.users.set_password("vic", "not a hash", console.clock())
     tried = console.passwords.check(console.store, "vic", PASSWORD, "x", console.clock())
     assert tried.outcome is Tried.WRONG
 
@@ -238,7 +339,8 @@ def test_sign_out_ends_the_session(console: Console) -> None:
 
 def test_a_new_password_ends_sessions(console: Console) -> None:
     browser = console.signed_in("vic")
-    changed = console.post("/users/vic/password", {"password": "another good one"})
+    ada = console.signed_in("ada")
+    changed = ada.send("POST", "/users/vic/password", {"password": "another good one"})
     assert changed.status_code == 200
     assert browser.client.get("/api/v1/queries").status_code == 401
     console.signed_in("vic", "another good one")
@@ -324,7 +426,7 @@ def test_wherever_it_leads_it_is_a_path_here(wanted: str) -> None:
 def test_bad_passwords_are_refused(console: Console, password: str) -> None:
     assert password_fault(password)
     body = {"name": "eve", "role": "viewer", "password": password}
-    assert console.post("/users", body).status_code == 422
+    assert console.signed_in("ada").send("POST", "/users", body).status_code == 422
 
 
 def test_signing_in_and_out_is_in_the_audit(console: Console) -> None:
@@ -356,8 +458,7 @@ def test_password_again_before_what_cannot_be_taken_back(console: Console) -> No
     assert add() == 403
     assert confirm(PASSWORD) == 200
     assert add() == 200
-    assert Role.ADMIN  # tokens need no session: they cannot be left open on a desk
-    assert console.post("/tokens", {"name": "other", "scope": "viewer"}).status_code == 200
+    assert console.post("/users/vic/unlock").status_code == 200, "a token is left open on no desk"
 
 
 def test_the_clock_set_back_does_not_lock_out_for_long(console: Console) -> None:
@@ -366,3 +467,73 @@ def test_the_clock_set_back_does_not_lock_out_for_long(console: Console) -> None
         console.passwords.check(console.store, "ada", "wrong", "x", clock())
     tried = console.passwords.check(console.store, "ada", PASSWORD, "x", console.clock())
     assert tried.outcome is Tried.RIGHT
+
+
+# -- a password that another person chose --------------------------------------------------------------
+
+
+def test_a_first_password_is_good_for_nothing_but_changing_it(console: Console) -> None:
+    ada = console.signed_in("ada")
+    made = {"name": "eve", "role": "admin", "password": "lent by ada 77"}
+    assert ada.send("POST", "/users", made).status_code == 200
+    eve = console.signed_in("eve", "lent by ada 77")
+    assert eve.client.get("/overview").headers["Location"] == "/password"
+    refused = eve.send("POST", "/hold")
+    assert refused.get_json()["type"] == "/api#change-password"
+    assert eve.client.get("/api/v1/users").status_code == 403
+    assert eve.client.get("/api/v1/session").get_json()["must_change"]
+    assert "known to others" in eve.client.get("/password").text
+
+    def change(current: str, new: str, again: str) -> tuple[int, str]:
+        sent = {"csrf": eve.cookie("csrf"), "current": current, "password": new, "again": again}
+        answer = eve.client.post("/password", data=sent)
+        return answer.status_code, answer.text
+
+    good = "my very own 78"
+    assert "differ" in change("lent by ada 77", good, "another one 3")[1]
+    assert "is the one that you have" in change("lent by ada 77", *["lent by ada 77"] * 2)[1]
+    assert "at least 12 characters" in change("lent by ada 77", "short", "short")[1]
+    assert change("not the one 1", good, good)[0] == 401
+    assert eve.client.get("/overview").status_code == 303
+    assert change("lent by ada 77", good, good)[0] == 303
+    assert eve.client.get("/overview").status_code == 200, "and signed in with it"
+    assert not console.store.users.find("eve").must_change
+    console.signed_in("eve", good)
+    assert ada.send("POST", "/users/eve/password", {"password": "lent again 79"}).status_code == 200
+    assert console.store.users.find("eve").must_change
+
+
+def test_a_short_password_of_before_is_good_until_it_is_changed(console: Console) -> None:
+    console.store.users.set_password("vic", console.passwords.hash("tenletters"), console.clock())
+    vic = console.signed_in("vic", "tenletters")
+    assert vic.client.get("/overview").status_code == 200
+    sent = {"current": "tenletters", "password": "elevenlett1"}
+    answer = vic.send("POST", "/session/password", sent)
+    assert answer.status_code == 422
+    assert "at least 12" in answer.get_json()["detail"]
+
+
+# -- one's own sessions --------------------------------------------------------------------------------
+
+
+def test_ones_sessions_are_listed_and_ended_but_nobody_elses(console: Console) -> None:
+    here, other, third = (console.signed_in("vic") for _ in range(3))
+    theirs = console.signed_in("ada")
+    items = here.client.get("/api/v1/sessions").get_json()["items"]
+    assert len(items) == 3
+    assert [one["mine_now"] for one in items].count(True) == 1
+    assert {one["address"] for one in items} == {"127.0.0.1"}
+    id = next(
+        one["id"]
+        for one in other.client.get("/api/v1/sessions").get_json()["items"]
+        if one["mine_now"]
+    )
+    assert theirs.send("DELETE", f"/sessions/{id}").status_code == 404
+    assert here.send("DELETE", f"/sessions/{id}").status_code == 200
+    assert other.client.get("/api/v1/queries").status_code == 401
+    assert here.send("POST", "/sessions/end-others").get_json()["text"] == "1 other session ended"
+    assert third.client.get("/api/v1/queries").status_code == 401
+    assert here.client.get("/api/v1/queries").status_code == 200
+    assert theirs.client.get("/api/v1/queries").status_code == 200
+    lines = console.store.audit.page(user="vic", most=2)
+    assert [line.what for line in lines] == ["session.others", "session.end"]

@@ -78,3 +78,31 @@ def test_it_is_in_the_audit_without_the_password(console: Console) -> None:
     assert (line.user, line.source, line.subject) == ("(command line)", "cli", "eve")
     assert PASSWORD not in line.detail
     assert "argon2" not in line.detail
+
+
+def test_a_token_is_made_on_the_machine_itself_and_ends(console: Console) -> None:
+    code, out, err = run(console, "token vic nightly")
+    assert code == 0, err
+    sent = {"Authorization": f"Bearer {out.strip()}"}
+    session = console.browser().get("/api/v1/session", headers=sent).get_json()
+    assert (session["user"], session["role"]) == ("vic", "viewer")
+    token = console.store.tokens.of("vic")[0]
+    assert (token.name, token.expires_s) == ("nightly", console.clock() + console.settings.token_s)
+    line = console.store.audit.page(what="user.token")[0]
+    assert (line.user, line.source, line.subject) == ("(command line)", "cli", "vic")
+    assert token.sha256 not in line.detail
+    assert run(console, "token vic big --scope admin")[0] == 1
+    assert run(console, "token nobody x")[0] == 1
+    assert run(console, "token vic long --days 9999")[0] == 1
+    assert len(console.store.tokens.of("vic")) == 1
+
+
+def test_who_types_a_password_at_the_machine_need_not_change_it(console: Console) -> None:
+    assert run(console, "password vic", "brand new one 2", "brand new one 2")[0] == 0
+    assert console.signed_in("vic", "brand new one 2").client.get("/overview").status_code == 200
+
+
+def test_the_users_own_name_is_refused(console: Console) -> None:
+    code, _, err = run(console, "add zebedee viewer", "Zebedee-2026", "Zebedee-2026")
+    assert code == 2
+    assert "first that are tried" in err

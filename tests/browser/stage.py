@@ -23,6 +23,7 @@ from control.plans import Cleanup, Move, Part, Spill, Step
 from control.rules import shipped_rules
 from control.samples import NODE_FIGURES, QUERY_FIGURES, Heartbeat, Sample
 from control.snapshot import ClusterSnapshot, Groups, Nodes, Operator
+from engine.query.paths import Roots
 from engine.registry import check
 from tests.app.made import CHEAP, Clock, Passwords, people
 from tests.db.template import fresh_store
@@ -81,7 +82,7 @@ class Stage:
         """On a free port, until the stage is closed."""
         settings = ConsoleSettings(port=8050)
         dispatcher = Dispatcher(
-            self.store, self.clock, check=lambda text: check(text, self.folder, [])
+            self.store, self.clock, check=lambda text: check(text, self.folder, Roots([], []))
         )
         app = make_app(self.store, dispatcher, settings, self.clock, passwords=Passwords(CHEAP))
         self.app = app

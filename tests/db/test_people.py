@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
-import sqlite3
 from collections.abc import Callable
-from contextlib import closing
 from dataclasses import replace
 
 import pytest
@@ -59,10 +56,12 @@ def test_a_lockout_is_replaced_and_unlocked(
     store = fresh()
     store.users.keep_lockout(of)
     store.users.keep_lockout(replace(of, failures=again))
-    assert store.users.lockout(of.user, of.address) == replace(of, failures=again)
-    assert store.users.lockout(of.user, of.address + "x") is None
+    where = (of.user, of.address, of.device)
+    assert store.users.lockout(*where) == replace(of, failures=again)
+    assert store.users.lockout(of.user, of.address + "x", of.device) is None
+    assert store.users.lockout(of.user, of.address, of.device + "x") is None
     assert store.users.unlock(of.user) == 1
-    assert store.users.lockout(of.user, of.address) is None
+    assert store.users.lockout(*where) is None
     assert store.users.unlock(of.user) == 0
 
 
@@ -78,7 +77,7 @@ def test_a_new_password_and_disabling_end_the_user_s_sessions(store: Store) -> N
     store.users.add(user())
     store.users.add(user("bob"))
     for change in (
-        lambda: store.users.set_password("ann", "new"),
+        lambda: store.users.set_password("ann", "new", S),
         lambda: store.users.set_disabled("ann", True),
     ):
         store.sessions.add(session("1"))
@@ -103,7 +102,7 @@ def test_who_does_not_exist_cannot_be_changed(store: Store, name: str) -> None:
     with pytest.raises(StoreError, match="no user"):
         store.users.set_role(name, Role.ADMIN)
     with pytest.raises(StoreError, match="no user"):
-        store.users.set_password(name, "x")
+        store.users.set_password(name, "x", S)
     assert store.users.all() == [user()]
 
 
@@ -136,6 +135,43 @@ def test_a_token_is_revoked_once(store: Store) -> None:
     assert not store.tokens.revoke("t1", S + 3)
     assert not store.tokens.revoke("t0", S + 3)
     assert store.tokens.find("f" * 64) == replace(token, used_s=S + 1, revoked_s=S + 2)
+
+
+def test_a_new_password_revokes_the_user_s_tokens_but_a_local_one(store: Store) -> None:
+    store.users.add(user())
+    store.users.add(user("bob"))
+    for number, (name, local) in enumerate([("ann", False), ("ann", True), ("bob", False)]):
+        token = Token(f"t{number}", name, "n", f"{number}", Role.VIEWER, S, local=local)
+        store.tokens.add(token)
+    store.users.rehash("ann", "the same, hashed anew")
+    assert {token.revoked_s for token in store.tokens.all()} == {None}
+    store.users.set_password("ann", "new", S + 1, must_change=True)
+    assert [token.revoked_s for token in store.tokens.all()] == [S + 1, None, None]
+    found = store.users.find("ann")
+    assert found is not None
+    assert found.must_change
+
+
+def test_tokens_that_end_late_or_never_end_when_they_are_told_to(store: Store) -> None:
+    store.users.add(user())
+    for number, end_s in enumerate((None, S + 10, S + 99)):
+        store.tokens.add(Token(f"t{number}", "ann", "n", f"{number}", Role.VIEWER, S, end_s))
+    assert store.tokens.limit(S + 50) == 2
+    assert [token.expires_s for token in store.tokens.all()] == [S + 50, S + 10, S + 50]
+    assert store.tokens.limit(S + 60) == 0, "a start later makes nothing longer"
+    assert store.tokens.named("t1") == store.tokens.of("ann")[1]
+    assert store.tokens.named("t9") is None
+
+
+def test_all_sessions_of_one_user_but_one_are_ended(store: Store) -> None:
+    store.users.add(user())
+    store.users.add(user("bob"))
+    for number, name in enumerate(("ann", "ann", "ann", "bob")):
+        store.sessions.add(session(str(number), name, active_s=S + number))
+    assert [one.id_hash for one in store.sessions.of("ann")] == ["2", "1", "0"]
+    assert store.sessions.end_others("ann", "1") == 2
+    assert [one.id_hash for one in store.sessions.of("ann")] == ["1"]
+    assert store.sessions.find("3") is not None
 
 
 def line(number: int, **more: str) -> AuditLine:
@@ -171,33 +207,3 @@ def test_audit_lines_are_neither_changed_nor_deleted(store: Store) -> None:
         with pytest.raises(StoreError, match="never changed"), store.ledger_file.write() as db:
             db.execute(statement)
     assert [one.user for one in store.audit.page()] == ["ann"]
-
-
-NEW = "(id, time_s, user, source) VALUES ({id}, 9, 'eve', 'cli')"
-
-
-REWRITING = (
-    "UPDATE audit SET user = 'eve'",
-    "UPDATE OR REPLACE audit SET id = 2 WHERE id = 1",
-    "DELETE FROM audit",
-    *(f"{verb} INTO audit {NEW.format(id=n)}" for n in (1, 2) for verb in ("INSERT OR REPLACE", "REPLACE")),
-    f"INSERT OR REPLACE INTO audit {NEW.format(id=2).replace('id', '_rowid_', 1)}",
-    f"INSERT INTO audit {NEW.format(id=2)} ON CONFLICT (id) DO UPDATE SET user = 'eve'",
-    "REPLACE INTO audit SELECT * FROM audit",
-    *(f"INSERT INTO audit {NEW.format(id=n)}" for n in (-1, 0)),
-)  # fmt: skip
-
-
-def test_no_sql_replaces_an_audit_line(store: Store) -> None:
-    """Whatever connection it comes by, whatever that connection says of triggers."""
-    for number in (1, 2):
-        store.audit.add(line(number))
-    before = store.audit.page()
-    with closing(sqlite3.connect(store.ledger_file.path, isolation_level=None)) as db:
-        for recursive, statement in itertools.product(("ON", "OFF"), REWRITING):
-            db.execute(f"PRAGMA recursive_triggers = {recursive}")
-            with pytest.raises(sqlite3.IntegrityError, match="never changed"):
-                db.execute(statement)
-            assert store.audit.page() == before, (recursive, statement)
-    store.audit.add(line(3))
-    assert store.audit.page()[0].id == 3
