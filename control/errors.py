@@ -47,6 +47,10 @@ class RuleError(ControlError):
     """A rule's text (TOML) is not as it should be."""
 
 
+class SecretError(ControlError):
+    """A named secret is not there, or its file cannot be read or written."""
+
+
 class StoreError(ControlError):
     """The store cannot be read or written. `again`: trying again later may help (locked, disk full)."""
 

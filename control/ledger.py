@@ -5,6 +5,7 @@ Bodies are plain JSON, as made by plans.py, actions.py and rules; who reads them
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -13,6 +14,7 @@ from typing import Any
 from control.people import Source
 
 Json = Mapping[str, Any]
+SECRET_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 
 
 class CommandState(StrEnum):
@@ -164,6 +166,14 @@ class Alert:
     acknowledged_by: str = ""
     silenced_until_s: float = 0.0
     id: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class NamedSecret:
+    """A secret that query files refer to by its name; its value is in a file of its own, never in the store."""
+
+    name: str
+    changed_s: float
 
 
 @dataclass(frozen=True, slots=True)

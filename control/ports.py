@@ -18,6 +18,7 @@ from control.ledger import (
     Evaluation,
     Json,
     Learned,
+    NamedSecret,
     Proposal,
     ProposalState,
     QueryRow,
@@ -195,6 +196,16 @@ class Kept(Protocol):
 
     def get(self, name: str) -> Any: ...  # JSON, None when there is none
     def put(self, name: str, value: Any) -> None: ...
+
+
+class Secrets(Protocol):
+    """Named secrets: files beside the store, which no backup has. What cannot be read or written raises SecretError."""
+
+    def names(self) -> list[NamedSecret]: ...
+    def value(self, name: str) -> str: ...
+    def values(self) -> list[str]: ...  # of all that can be read: for redaction
+    def put(self, name: str, value: str) -> None: ...
+    def drop(self, name: str) -> bool: ...
 
 
 class Metrics(Protocol):

@@ -1,7 +1,9 @@
-"""Secrets in options: taken from the environment, and kept out of everything that is printed.
+"""Secrets in options: where they come from, and how they are kept out of everything that is printed.
 
-`{env:NAME}` in an option's value stands for the environment variable NAME. `Options` shows no value
-that may be a secret; `redacted` takes them out of what Spark and its connectors say.
+`{env:NAME}` in an option's value stands for the environment variable NAME and is put in when the file is read.
+`{secret:NAME}` stands for a named secret, and stays as it is: `revealed` puts the value in when Spark is given the
+options, and nothing else ever has it. `Options` shows no value that may be a secret. How texts are redacted is
+control/redaction.py's.
 """
 
 from __future__ import annotations
@@ -10,44 +12,122 @@ import os
 import re
 from collections.abc import Iterable, Mapping
 
+from control.errors import SecretError
+from control.ports import Secrets
+from control.redaction import MASK, REFERENCE, is_secret, looks_secret, redacted, references
+from engine.errors import QueryFileError
+from engine.query import jaas
 from engine.query.values import Table
 
 _VARIABLE = re.compile(r"\{env:([^{}]*)\}")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
-_SECRET = re.compile(r"(?i)passw|secret|token|credential|jaas|keystore\.key$")
-_ASSIGNED = re.compile(
-    r"(?i)((?:password|passwd|pwd|secret|token|credential)[\w.]*\s*=\s*)"
-    r"(\"(?:[^\"\\]|\\.)*\"|'[^']*'|[^\s;&,)\"]+)"
-)
-_USERINFO = re.compile(r"(//[^/@\s:]+):[^/@\s]+@")
-_LEAST = 3  # shorter texts would take half of every message away
 
 
 class Options(dict[str, str]):
-    """A source's or sink's options: a mapping that does not show secrets when it is printed."""
+    """A source's or sink's options: a mapping that does not show secrets when it is printed.
 
-    def __init__(self, values: Mapping[str, str] = {}, hidden: Iterable[str] = ()) -> None:
+    `hidden`: names of options whose values came from the environment. `keeper`: who has the named secrets."""
+
+    def __init__(
+        self,
+        values: Mapping[str, str] = {},
+        hidden: Iterable[str] = (),
+        keeper: Secrets | None = None,
+    ) -> None:
         super().__init__(values)
-        self.hidden = frozenset(hidden)  # names whose values came from the environment
+        self.hidden, self.keeper = frozenset(hidden), keeper
+        self._known: set[str] = set()  # values of named secrets that were put in
 
-    def secrets(self) -> list[str]:
-        """The values that nobody may see, longest first."""
-        found = {self[name] for name in self if name in self.hidden or _SECRET.search(name)}
-        for text in self.values():
-            found |= {value.strip("\"'") for _, value in _ASSIGNED.findall(text)}
-        return sorted((text for text in found if len(text) >= _LEAST), key=len, reverse=True)
+    def revealed(self) -> dict[str, str]:
+        """With the values of the named secrets, as Spark is to have them."""
+        return {name: self._revealed(name, text) for name, text in self.items()}
+
+    def known(self) -> list[str]:
+        """The values that nobody may see."""
+        found = set(self._known)
+        for name, text in self.items():
+            found |= {text} if self._is_hidden(name) else set(looks_secret(text))
+        return sorted(found)
+
+    def shown(self) -> dict[str, str]:
+        """As everybody may see them."""
+        return {
+            name: MASK if self._is_hidden(name) else redacted(text) for name, text in self.items()
+        }
+
+    def _is_hidden(self, name: str) -> bool:
+        if name in self.hidden:
+            return True
+        return is_secret(name) and REFERENCE.fullmatch(self[name]) is None
+
+    def _revealed(self, name: str, text: str) -> str:
+        parts, at = list[str](), 0
+        for found in REFERENCE.finditer(text):
+            value = self._value(name, found[1])
+            self._known.add(value)
+            parts.append(text[at : found.start()])
+            if name == jaas.OPTION and found[0] != text:
+                value = jaas.written(value, "".join(parts))
+            parts.append(value)
+            at = found.end()
+        whole = "".join([*parts, text[at:]])
+        if parts and name == jaas.OPTION:
+            self._known.add(whole)
+            if not jaas.is_allowed(whole):
+                raise QueryFileError(
+                    "with its secrets it names a login module that is not allowed",
+                    where=f"options.{name}",
+                    hint=f"allowed are: {', '.join(jaas.MODULES)}",
+                )
+        return whole
+
+    def _value(self, name: str, secret: str) -> str:
+        if self.keeper is None:
+            raise QueryFileError(
+                f"there is no folder with the secret `{secret}` here", where=f"options.{name}"
+            )
+        try:
+            return self.keeper.value(secret)
+        except SecretError as error:
+            what = f"{error.what} ({error.where})" if error.where else error.what
+            raise QueryFileError(what, where=f"options.{name}", hint=error.hint) from None
 
     def __repr__(self) -> str:
-        shown = {
-            name: "***" if name in self.hidden or _SECRET.search(name) else redacted(text)
-            for name, text in self.items()
-        }
-        return repr(shown)
+        return repr(self.shown())
 
     __str__ = __repr__
 
     def __reduce__(self) -> tuple[object, ...]:
         return (Options, (dict(self), self.hidden))
+
+
+def revealed(options: Mapping[str, str]) -> dict[str, str]:
+    """Options as Spark is to have them."""
+    return options.revealed() if isinstance(options, Options) else dict(options)
+
+
+def known_in(*options: Mapping[str, str]) -> list[str]:
+    """The secrets of several sources and sinks."""
+    each = (given if isinstance(given, Options) else Options(given) for given in options)
+    return [secret for one in each for secret in one.known()]
+
+
+def check_references(table: Table, name: str, text: str) -> None:
+    """Refuses references to secrets where the value must be known to be checked or shown."""
+    for secret in sorted(references(text)):
+        if not may_refer(name):
+            raise table.error(
+                f"may not be the secret `{secret}`: its value is checked and shown",
+                name,
+                "secrets are for passwords, keys, certificates, `user` and `url`",
+            )
+
+
+def may_refer(name: str) -> bool:
+    """May this option's value be a named secret?"""
+    if name.endswith(".location"):
+        return False
+    return is_secret(name) or "certificate" in name or name in ("user", "url")
 
 
 def substituted(table: Table, name: str, text: str, *, trusted: bool) -> tuple[str, bool]:
@@ -58,7 +138,7 @@ def substituted(table: Table, name: str, text: str, *, trusted: bool) -> tuple[s
         raise table.error(
             "may not use {env:…} here",
             name,
-            "the environment is open to the command line's queries only",
+            "the environment is open to the command line's queries only; write {secret:NAME}",
         )
 
     def value(found: re.Match[str]) -> str:
@@ -72,12 +152,3 @@ def substituted(table: Table, name: str, text: str, *, trusted: bool) -> tuple[s
         return os.environ[variable]
 
     return _VARIABLE.sub(value, text), True
-
-
-def redacted(text: str, *options: Mapping[str, str]) -> str:
-    """What somebody else says, without these options' secrets, and without what looks like one."""
-    for mapping in options:
-        known = mapping if isinstance(mapping, Options) else Options(mapping)
-        for secret in known.secrets():
-            text = text.replace(secret, "***")
-    return _USERINFO.sub(r"\1:***@", _ASSIGNED.sub(r"\1***", text))
