@@ -21,6 +21,7 @@ from app.errors import AppError, PortError
 from app.settings import ConsoleSettings
 from control import logs
 from control.errors import ControlError
+from control.ports import Secrets
 from engine import commands
 from engine.errors import SettingError, SpillwayError
 from engine.settings import TABLE, Setting, Settings, show
@@ -59,7 +60,7 @@ def dispatch(arguments: argparse.Namespace) -> int:
     if arguments.command == "demo":
         return commands.demo(master=arguments.master, settings=settings)
     if arguments.action == "check":
-        return commands.check(arguments.files)
+        return commands.check(arguments.files, secrets=_secrets(arguments, settings))
     if arguments.action == "tail":
         return commands.show_tail(arguments.file, rows=arguments.rows, follow=arguments.follow)
     return commands.run_queries(
@@ -71,6 +72,7 @@ def dispatch(arguments: argparse.Namespace) -> int:
         adaptation=commands.Adaptation(
             arguments.adapt, arguments.script, arguments.owed, arguments.report
         ),
+        secrets=_secrets(arguments, settings),
     )
 
 
@@ -78,7 +80,14 @@ def dispatch(arguments: argparse.Namespace) -> int:
 
 
 def _data(arguments: argparse.Namespace, settings: Settings) -> Path:
-    return Path(arguments.data or settings.data_dir).absolute()
+    return Path(getattr(arguments, "data", None) or settings.data_dir).absolute()
+
+
+def _secrets(arguments: argparse.Namespace, settings: Settings) -> Secrets:
+    """Where named secrets are kept: as set, or in the data folder."""
+    from db.secrets import FOLDER, SecretFolder
+
+    return SecretFolder(Path(settings.secrets_dir or _data(arguments, settings) / FOLDER))
 
 
 def up(arguments: argparse.Namespace, settings: Settings) -> int:
@@ -231,6 +240,7 @@ def engine_process(arguments: argparse.Namespace, settings: Settings) -> int:
             master=arguments.master,
             warn=_say,
             dropped=lambda: recorder.recording.dropped,
+            secrets=_secrets(arguments, settings),
         )
         try:
             service.run(stop)
@@ -283,12 +293,19 @@ def console_process(arguments: argparse.Namespace, settings: Settings) -> int:
     token_s = _token_s(settings)
     if count := limit_tokens(store, time.time(), token_s):
         _say(f"{count} API tokens that ended later or never end in {settings.token_days} days now")
+    secrets = _secrets(arguments, settings)
     dispatcher = Dispatcher(
-        store, time.time, check=lambda text: check(text, data, roots), token_s=token_s
+        store,
+        time.time,
+        check=lambda text: check(text, data, roots, secrets=secrets),
+        keeper=secrets,
+        token_s=token_s,
     )
     try:
         serve(
-            make_app(store, dispatcher, _console(arguments, settings, data), time.time),
+            make_app(
+                store, dispatcher, _console(arguments, settings, data), time.time, secrets=secrets
+            ),
             _port(arguments, settings),
             stop,
             lambda url: _say(f"console: {url}"),
@@ -338,8 +355,9 @@ def _shown(setting: Setting, value: object) -> dict[str, object]:
 def backup_command(arguments: argparse.Namespace, settings: Settings) -> int:
     from db.maintenance import backup
 
-    backup(_data(arguments, settings), arguments.file)
-    print(f"saved to {arguments.file}")
+    data = _data(arguments, settings)
+    backup(data, arguments.file)
+    print(f"saved to {arguments.file}, without named secrets ({data / 'secrets'} or secrets_dir)")
     return 0
 
 
@@ -362,7 +380,8 @@ def diagnose_command(arguments: argparse.Namespace, settings: Settings) -> int:
     except StoreError as error:
         _say(f"without the store: {error}")
         store = None
-    names = bundle(store, data, asdict(settings), arguments.out)
+    secrets = _secrets(arguments, settings).values()
+    names = bundle(store, data, asdict(settings), arguments.out, secrets=secrets)
     print(f"{arguments.out}: {len(names)} files, without passwords, tokens, webhooks or results")
     return 0
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TextIO
 
-from app import ctl_act, ctl_orders, ctl_read, ctl_rule
+from app import ctl_act, ctl_orders, ctl_read, ctl_rule, ctl_secret
 from app.ctl_base import Ctl, Verb
 from app.ctl_http import Client, RefusedError, find_place, read_token
 from app.errors import AppError
@@ -23,7 +23,13 @@ SEEN = (
 )
 EXIT_REFUSED = 1
 EXIT_USER = 2
-VERBS: tuple[Verb, ...] = (*ctl_read.VERBS, *ctl_orders.VERBS, *ctl_act.VERBS, *ctl_rule.VERBS)
+VERBS: tuple[Verb, ...] = (
+    *ctl_read.VERBS,
+    *ctl_orders.VERBS,
+    *ctl_act.VERBS,
+    *ctl_rule.VERBS,
+    *ctl_secret.VERBS,
+)
 
 
 def add_parser(subparsers: Any) -> argparse.ArgumentParser:

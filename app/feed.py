@@ -20,9 +20,11 @@ import numpy as np
 from app.health import Alive, processes
 from app.parts import Parts
 from app.problems import Problem
+from app.redacted import seen_by
 from control.errors import ControlError, StoreError
 from control.handling.plans import HOLD
 from control.ledger import ActionRow, Alert, QueryRow, RuleRow
+from control.people import Role
 from control.samples import RATES, Heartbeat, Sample, Series
 
 T = TypeVar("T")
@@ -174,11 +176,15 @@ class Feed:
     # -- queries ---------------------------------------------------------------------------------------
 
     def queries(self) -> Sequence[QueryRow]:
-        """The demo first: it is what a first start shows."""
-        read = self._parts.store.queries.all
-        return self.kept(
-            "queries", SLOW_S, lambda: sorted(read(), key=lambda q: (not q.demo, q.name))
-        )
+        """The demo first: it is what a first start shows. Without the passwords in their files."""
+
+        def read() -> list[QueryRow]:
+            rows = self._parts.store.queries.all()
+            return [
+                seen_by(q, Role.VIEWER) for q in sorted(rows, key=lambda q: (not q.demo, q.name))
+            ]
+
+        return self.kept("queries", SLOW_S, read)
 
     def query(self, name: str) -> QueryRow | None:
         """The one that is named; without a name the first. None: there is none (of that name)."""

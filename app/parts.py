@@ -16,7 +16,7 @@ from app.settings import ConsoleSettings
 from control.kinds import Answer
 from control.people import Actor, Role
 from control.plans import AUTO
-from control.ports import Store
+from control.ports import Secrets, Store
 from control.samples import Sample
 
 EXTENSION = "spillway"
@@ -90,6 +90,7 @@ class Parts:
     advice: Advice
     pause: Callable[[float], None]  # between two looks of a long poll
     waits: threading.Semaphore  # one for each long poll that may run at once
+    secrets: Secrets | None = None  # the names of named ones; None: there are none here
     registry: Registry = field(default_factory=Registry)
 
 

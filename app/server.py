@@ -21,7 +21,7 @@ from app.errors import AppError, PortError
 from app.parts import EXTENSION, Advice, Dispatch, Need, Parts, parts_of
 from app.sessions import Sessions
 from app.settings import BODY_BYTES_MAX, ConsoleSettings
-from control.ports import Store
+from control.ports import Secrets, Store
 
 ROOT = Path(__file__).resolve().parent.parent
 ADDRESS = "127.0.0.1"
@@ -39,6 +39,7 @@ def make_app(
     advice: Advice | None = None,
     passwords: Passwords | None = None,
     pause: Callable[[float], None] = time.sleep,
+    secrets: Secrets | None = None,
 ) -> Flask:
     """The app. `advice`, `passwords` and `pause` are for tests and for run.py to give others."""
     app = Flask(
@@ -60,6 +61,7 @@ def make_app(
         advice or RecordedAdvice(store),
         pause,
         threading.Semaphore(settings.waits_max),
+        secrets,
     )
     _routes(app)
     if settings.proxies:

@@ -8,24 +8,25 @@ import uuid
 from collections.abc import Callable, Mapping
 
 from control.errors import ControlError, StoreConflict, StoreError
-from control.handling import people, plans, queries, rules, upkeep
+from control.handling import people, plans, queries, rules, secrets, upkeep
 from control.handling.base import TOKEN_S, Handler, Ports
 from control.kinds import KINDS, Answer, Asked, Json, Kind, Status, wrong
 from control.people import Actor, AuditLine
 from control.plans import Plan
-from control.ports import Store
+from control.ports import Secrets, Store
 
 HANDLERS: Mapping[str, Handler] = {
     **plans.HANDLERS,
     **queries.HANDLERS,
     **rules.HANDLERS,
     **people.HANDLERS,
+    **secrets.HANDLERS,
     **upkeep.HANDLERS,
 }
 assert set(HANDLERS) == set(KINDS)
 DETAIL_MAX = 500
-# Not repeated in the audit: hashes, long texts.
-HIDDEN = frozenset({"password_hash", "sha256", "text"})
+# Not repeated in the audit: hashes, values of secrets, long texts.
+HIDDEN = frozenset({"password_hash", "sha256", "text", "value"})
 
 
 class Dispatcher:
@@ -37,12 +38,13 @@ class Dispatcher:
         clock: Callable[[], float],
         *,
         check: Callable[[str], tuple[str, Json]] | None = None,
+        keeper: Secrets | None = None,
         random: Callable[[], str] = lambda: uuid.uuid4().hex,
         token_s: float = TOKEN_S,
     ) -> None:
         """`token_s`: the longest that an API token may live."""
         self.store, self.clock = store, clock
-        self._ports = Ports(store, random, check, token_s)
+        self._ports = Ports(store, random, check, token_s, keeper)
 
     def dispatch(self, kind: str, body: Json, actor: Actor, query: str = "") -> Answer:
         """Everything that changes anything goes through here."""

@@ -117,6 +117,8 @@ KINDS: Mapping[str, Kind] = {
     "token.revoke": Kind(V, "end a token of one's own; admins: anybody's", ("token",)),
     "session.end": Kind(V, "end a session of one's own", ("session",)),
     "session.others": Kind(V, "end all one's sessions but this one", (), ("session",)),
+    "secret.set": Kind(A, "keep a value that query files refer to by its name", ("name", "value"), confirm=True),
+    "secret.drop": Kind(A, "forget a named secret", ("name",), confirm=True),
     "webhook.add": Kind(A, "events to an address", ("url", "events"), confirm=True),
     "webhook.drop": Kind(A, "no more events", ("webhook",), confirm=True),
 }  # fmt: skip
@@ -148,7 +150,7 @@ FIELDS: Mapping[str, tuple[Callable[[Any], bool], str]] = {
     **dict.fromkeys(("percent", "seconds", "pause_s", "expires_s"), (_number, "a number")),
     **dict.fromkeys(
         ("do", "operator", "order", "strategy", "proposal", "action", "text", "stream", "rule", "mode", "name", "role",
-         "password_hash", "sha256", "scope", "token", "url", "webhook", "label", "session"),
+         "password_hash", "sha256", "scope", "token", "url", "value", "webhook", "label", "session"),
         (_text, "a text"),
     ),
     "groups": (_list_of(_whole), "a list of group numbers"),

@@ -12,10 +12,12 @@ import base64
 import html
 import json
 import re
-import tomllib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 from urllib.parse import quote, quote_plus
+
+from control.errors import TomlError
+from control.toml import read_toml
 
 MASK = "***"
 KNOWN_LENGTH_MIN = 3  # shorter values would take half of every message away
@@ -38,7 +40,9 @@ _SAID = re.compile(r"(?i)\bbearer\s{1,8}|\bsign in as \S{1,80}, password ")
 _USER = re.compile(r"//[^\s/:@\"'<>]{0,200}:")
 _PORT = re.compile(r"\d{1,5}(?:[\s/,;\"')?\]]|$)")
 _PEM = re.compile(
-    r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY-----.*?(?:-----END [A-Z0-9 ]{0,60}-----|\Z)", re.S
+    r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY-----.*?(?:-----END [A-Z0-9 ]{0,60}-----|\Z)"
+    r"|\A[A-Za-z0-9+/=\s]+-----END [A-Z0-9 ]{0,40}PRIVATE KEY-----",  # the beginning was cut off
+    re.S,
 )
 # How a value may be written.
 _QUOTED = (
@@ -71,27 +75,38 @@ def redacted(text: str, known: Iterable[str] = ()) -> str:
 
 def without(text: str, known: Iterable[str]) -> str:
     """The text without the known secrets, however they are written in it."""
-    spellings = {one for secret in known for one in _spellings(secret)}
-    for one in sorted(spellings, key=len, reverse=True):
-        text = text.replace(one, MASK)
-    return text
+    return _left(text, _all_spellings(known))
 
 
 def redacted_json(value: Any, known: Iterable[str] = ()) -> Any:
     """Plain JSON with every text in it redacted, and everything that has the name of a secret."""
-    known = list(known)
+    return _json(value, _all_spellings(known))
+
+
+def _json(value: Any, spelled: Sequence[str]) -> Any:
     if isinstance(value, str):
-        return redacted(value, known)
+        return _masked(_left(value, spelled))
     if isinstance(value, Mapping):
         return {
-            redacted(str(name), known): _hidden(item)
+            _masked(_left(str(name), spelled)): _hidden(item)
             if is_secret(str(name)) and isinstance(item, str | int | float)
-            else redacted_json(item, known)
+            else _json(item, spelled)
             for name, item in value.items()
         }
     if isinstance(value, list | tuple):
-        return [redacted_json(item, known) for item in value]
+        return [_json(item, spelled) for item in value]
     return value
+
+
+def _left(text: str, spelled: Sequence[str]) -> str:
+    for one in spelled:
+        text = text.replace(one, MASK)
+    return text
+
+
+def _all_spellings(known: Iterable[str]) -> list[str]:
+    found = {one for secret in known for one in spellings(secret)}
+    return sorted(found, key=len, reverse=True)
 
 
 def _hidden(item: Any) -> Any:
@@ -134,7 +149,7 @@ def redacted_file(text: str) -> str:
             return f'{found["name"]}"{MASK}"'
         if written.startswith("#"):
             return redacted(written, known)
-        value = tomllib.loads(f"x = {written}")["x"]
+        value = read_toml(f"x = {written}")["x"]
         shown = MASK if value in known else without(value, known)
         if shown == value and without(written, known) == written:
             return written
@@ -146,8 +161,8 @@ def redacted_file(text: str) -> str:
 def _in_file(text: str) -> list[tuple[str, str]] | None:
     """Each secret in a query file: the option that holds it, and the value. None where it is not TOML."""
     try:
-        leaves = list(_leaves(tomllib.loads(text)))
-    except (tomllib.TOMLDecodeError, ValueError, RecursionError):
+        leaves = list(_leaves(read_toml(text)))
+    except TomlError:
         return None
     found = list[tuple[str, str]]()
     for place, name, value in leaves:
@@ -155,7 +170,7 @@ def _in_file(text: str) -> list[tuple[str, str]] | None:
             continue
         if is_secret(name):
             found += [] if _is_placeholder(str(value)) else [(place, str(value))]
-        elif isinstance(value, str) and ".options." in f".{place}":
+        if isinstance(value, str) and (is_secret(name) or ".options." in f".{place}"):
             found += [(place, one) for one in looks_secret(value)]
     return found
 
@@ -261,7 +276,7 @@ def _line_end(text: str, at: int) -> int:
     return len(text) if end < 0 else end
 
 
-def _spellings(secret: str) -> Iterator[str]:
+def spellings(secret: str) -> Iterator[str]:
     """A known secret as programs write it; one of several lines also line by line."""
     lines = [line.strip() for line in secret.splitlines()]
     whole = {secret, secret.strip()} | {line for line in lines if len(line) >= LINE_LENGTH_MIN}

@@ -44,8 +44,12 @@ class SecretFolder:
                 mode = os.fstat(file.fileno()).st_mode
                 raw = file.read(BYTES_MAX + 3)
         except FileNotFoundError:
-            hint = f"An admin keeps it: run.py ctl secret set {name}, or the console's Settings page."
-            raise SecretError(f"there is no secret `{name}`", where=str(self.folder), hint=hint) from None
+            hint = (
+                f"An admin keeps it: run.py ctl secret set {name}, or the console's Settings page."
+            )
+            raise SecretError(
+                f"there is no secret `{name}`", where=str(self.folder), hint=hint
+            ) from None
         except OSError as error:
             raise self._error(error, path) from None
         if mode & 0o077:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from control.ports import Secrets
 from engine.errors import QueryFileError, SettingError, SpillwayError
 from engine.interrupts import interrupts_end_it, interrupts_stop
 from engine.overlap import refuse_overlap
@@ -55,13 +56,13 @@ class Adaptation:
         return self != Adaptation()
 
 
-def check(files: Sequence[Path]) -> int:
+def check(files: Sequence[Path], *, secrets: Secrets | None = None) -> int:
     """Say whether the query files are right, alone and beside each other, and how they would run."""
     specs: list[QuerySpec] = []
     failed = False
     for file in files:
         try:
-            spec = read_query(file)
+            spec = read_query(file, secrets=secrets)
             refuse_overlap(spec, specs)
             specs.append(spec)
             _show_plan(spec, more=file != files[-1])
@@ -87,9 +88,10 @@ def run_queries(
     master: str | None,
     settings: Settings,
     adaptation: Adaptation | None = None,
+    secrets: Secrets | None = None,
 ) -> int:
     """Run query files, all at once, until their input is done (`once`) or Ctrl-C."""
-    specs = [with_nodes(read_query(file), nodes) for file in files]
+    specs = [with_nodes(read_query(file, secrets=secrets), nodes) for file in files]
     if len(specs) == 1:
         return _run(specs[0], once=once, master=master, settings=settings, adaptation=adaptation)
     if adaptation is not None and adaptation.asked:

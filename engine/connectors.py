@@ -12,8 +12,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from control.redaction import redacted
 from engine.errors import SpillwayError
-from engine.query.secrets import redacted
+from engine.query.secrets import known_in
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -74,15 +75,14 @@ def naming(
     try:
         yield
     except (PySparkException, Py4JJavaError) as failed:
-        text = _words(failed)
+        text = redacted(_words(failed), known_in(options or {}))  # before anything is cut
         if _MISSING.search(text + str(failed)):
             what = f"{doing}: the connector or driver is not on its class path"
             if kind not in _ARTIFACTS and kind != "jdbc":
                 what = f"{doing}: {_first(text)}"
-            raise error(redacted(what, options or {}), where=where, hint=advice(kind)) from None
+            raise error(what, where=where, hint=advice(kind)) from None
         hint = "Check its options in the query file; state is as it was at the last commit."
-        said = redacted(f"{doing}: {_first(text)}", options or {})
-        raise error(said, where=where, hint=hint) from None
+        raise error(f"{doing}: {_first(text)}", where=where, hint=hint) from None
 
 
 def _words(failed: Exception) -> str:

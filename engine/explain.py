@@ -9,8 +9,9 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from urllib.parse import unquote
 
+from control.redaction import redacted
 from engine.errors import SourceError, SpillwayError, StateError, decode
-from engine.query.secrets import redacted
+from engine.query.secrets import known_in
 from engine.sources.native import local_path
 
 _UNREADABLE = r"(?:[Ee]rror while reading file|Could not read.*file) '?([^\s']+?)'?\.?(?:\s|$)"
@@ -39,7 +40,7 @@ def explain(
             hint="Free some space, then start again: nothing is lost.",
         )
     return SpillwayError(
-        "the query failed: " + redacted(text.strip().split("\n")[0], *options)[:500],
+        "the query failed: " + redacted(text.strip(), known_in(*options)).split("\n")[0][:500],
         hint="Spark's own words are in the log; state is as it was at the last commit.",
     )
 

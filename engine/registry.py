@@ -17,6 +17,8 @@ from typing import Any
 
 from control.errors import ControlError, TomlError
 from control.ledger import QueryRow
+from control.ports import Secrets
+from control.redaction import secrets_in_file, without
 from control.toml import read_toml
 from engine.commands import with_nodes
 from engine.errors import QueryFileError, SpillwayError
@@ -53,7 +55,9 @@ def folder_of(data: Path, name: str) -> Path:
     return data / "queries" / name
 
 
-def spec_of(row: QueryRow, data: Path, roots: Roots) -> QuerySpec:
+def spec_of(
+    row: QueryRow, data: Path, roots: Roots, *, secrets: Secrets | None = None
+) -> QuerySpec:
     """A registered query as the engine runs it: its text is put where its paths start from. Queries that were
     registered when they could still write below `source_roots` go on; `notes_on` says which these are."""
     if not NAME.fullmatch(row.name):
@@ -62,10 +66,13 @@ def spec_of(row: QueryRow, data: Path, roots: Roots) -> QuerySpec:
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / FILE
     part = path.with_name(f".{FILE}.new")
-    part.write_text(row.text)
+    part.unlink(missing_ok=True)
+    # Passwords may stand in it: readable by its owner alone, from the moment that it exists.
+    with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+        file.write(row.text)
     os.replace(part, path)
     allowed = replace(roots, write=[*roots.write, *roots.read], private=None).beside(folder)
-    return with_nodes(read_query(path, roots=allowed), row.nodes)
+    return with_nodes(read_query(path, roots=allowed, secrets=secrets), row.nodes)
 
 
 def notes_on(spec: QuerySpec, data: Path, roots: Roots) -> list[str]:
@@ -93,8 +100,10 @@ def shown(plan: Plan) -> dict[str, Any]:
     }
 
 
-def check(text: str, data: Path, roots: Roots) -> tuple[str, Mapping[str, Any]]:
-    """Its name and what is to be known about it; NotAQuery says what is wrong."""
+def check(
+    text: str, data: Path, roots: Roots, *, secrets: Secrets | None = None
+) -> tuple[str, Mapping[str, Any]]:
+    """Its name and what is to be known about it; NotAQuery says what is wrong, without the text's secrets."""
     name = _name(text)
     home = data / "queries"
     home.mkdir(parents=True, exist_ok=True)
@@ -104,11 +113,12 @@ def check(text: str, data: Path, roots: Roots) -> tuple[str, Mapping[str, Any]]:
         path.parent.mkdir()
         path.write_text(text)
         allowed = roots.beside(folder_of(data, name)).beside(path.parent)
-        spec = read_query(path, roots=allowed)
+        spec = read_query(path, roots=allowed, secrets=secrets)
         about = {"nodes": spec.nodes, "streams": sorted(spec.streams), **plan_of(spec)}
         about["tree"] = str(about["tree"]).replace(str(path.parent) + os.sep, "")
     except SpillwayError as error:
-        raise NotAQuery(str(error).replace(str(scratch) + os.sep, "")) from None
+        said = without(str(error), secrets_in_file(text))
+        raise NotAQuery(said.replace(str(scratch) + os.sep, "")) from None
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
     return name, about

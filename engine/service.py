@@ -18,7 +18,8 @@ from typing import Any
 
 from control.errors import StoreError
 from control.ledger import Command, CommandState, QueryRow, Wanted
-from control.ports import Store
+from control.ports import Secrets, Store
+from control.redaction import redacted_json
 from control.samples import Heartbeat, Sample
 from engine.adapt.desk import Desk
 from engine.adapt.errands import Wish
@@ -29,6 +30,7 @@ from engine.lifecycle import LIVE, State
 from engine.plan.tree import Plan
 from engine.projection import Watched, budgets_of
 from engine.query.model import QuerySpec
+from engine.query.secrets import Options
 from engine.registry import notes_on, plan_of, roots_of, shown, spec_of
 from engine.runner import QueryRun
 from engine.settings import Settings
@@ -71,9 +73,10 @@ class Service:
         clock: Callable[[], float] = time.time,
         warn: Callable[[str], None] = lambda text: None,
         dropped: Callable[[], int] = lambda: 0,
+        secrets: Secrets | None = None,
     ) -> None:
         self.store, self.data, self.settings, self.take = store, data, settings, take
-        self.clock, self.warn, self.dropped = clock, warn, dropped
+        self.clock, self.warn, self.dropped, self.secrets = clock, warn, dropped, secrets
         self.host = EngineHost(settings, master=master, warn=warn, clock=clock, seated=self._seated)
         self.roots = roots_of(settings, data)
         self._kept: dict[str, _Kept] = {}
@@ -172,7 +175,7 @@ class Service:
 
     def _take_in(self, row: QueryRow) -> None:
         try:
-            spec = spec_of(row, self.data, self.roots)
+            spec = spec_of(row, self.data, self.roots, secrets=self.secrets)
             self.host.register(spec, ())
             notes = notes_on(spec, self.data, self.roots)
             for note in notes:
@@ -377,7 +380,7 @@ def _about(kept: _Kept, status: QueryStatus) -> dict[str, Any]:
             name: {
                 "format": stream.format,
                 "options": _options(spec, name),
-                "file": {key.lower(): str(text) for key, text in stream.options.items()},
+                "file": _as_shown(stream.options),
             }
             for name, stream in spec.streams.items()
         },
@@ -385,6 +388,12 @@ def _about(kept: _Kept, status: QueryStatus) -> dict[str, Any]:
         "sink": {"format": spec.sink.format, "path": spec.sink.path},
         "since_s": status.since_s,
     }
+
+
+def _as_shown(options: Mapping[str, str]) -> dict[str, str]:
+    """A stream's options as every viewer may see them."""
+    shown = options.shown() if isinstance(options, Options) else redacted_json(options)
+    return {name.lower(): text for name, text in shown.items()}
 
 
 def _options(spec: QuerySpec, stream: str) -> dict[str, str]:

@@ -25,6 +25,7 @@ import numpy.typing as npt
 from control.logs import rotate
 from engine import authentication, class_archive, cluster
 from engine.errors import SetupError
+from engine.spark_log import log4j_properties
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -35,18 +36,10 @@ LOG_LOOK_S = 5.0
 _FILE_MANAGER = (
     "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 )
-_LOG4J = """\
-rootLogger.level = warn
-rootLogger.appenderRef.err.ref = err
-appender.err.type = Console
-appender.err.name = err
-appender.err.target = SYSTEM_ERR
-appender.err.layout.type = PatternLayout
-appender.err.layout.pattern = %d{yyyy-MM-dd HH:mm:ss} %p %c{1}: %replace{%maxLen{%m%n%ex{80}}{8000}}{\\\\s+$}{}%n
-appender.err.layout.alwaysWriteExceptions = false
-"""
-
 NO_SUBSTITUTION = {"spark.sql.variable.substitute": "false"}
+SECRET_OPTIONS = (
+    "passw|pwd|secret|token|credential|jaas|access[.]?key|private[.]?key|keystore[.]key"
+)
 SHARED_CONF = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
@@ -62,6 +55,9 @@ SHARED_CONF = {
     "spark.sql.streaming.metricsEnabled": "false",
     "spark.sql.streaming.checkpointFileManagerClass": _FILE_MANAGER,
     "spark.sql.streaming.numRecentProgressUpdates": "100000",
+    # Spark's own default knows neither JAAS texts nor URLs; it shows options in plans and in its UI.
+    "spark.redaction.regex": f"(?i){SECRET_OPTIONS}",
+    "spark.sql.redaction.options.regex": f"(?i)url|{SECRET_OPTIONS}",
     # Ticks come by the thousand: what Spark remembers of them must not grow.
     "spark.ui.retainedJobs": "50",
     "spark.ui.retainedStages": "50",
@@ -247,7 +243,7 @@ def _log_settings() -> Iterator[str]:
     """JVM options that name a log4j file; the file is read at start and can go afterwards."""
     with tempfile.TemporaryDirectory(prefix="spillway-") as folder:
         path = Path(folder) / "log4j2.properties"
-        path.write_text(_LOG4J)
+        path.write_text(log4j_properties())
         yield f"-Dlog4j2.configurationFile={path.as_uri()} -XX:+ExplicitGCInvokesConcurrent"
 
 

@@ -116,6 +116,12 @@ TABLE = (
     ),
     Setting("queries_max", "64", "most queries in one engine", _count(1, 1000)),
     Setting("data_dir", "data/spillway", "folder of `run.py up`: store, queries, logs", _directory),
+    Setting(
+        "secrets_dir",
+        "",
+        "folder of named secrets (empty: secrets/ in the data folder)",
+        _optional_directory,
+    ),
     Setting("port", "8050", "port of the console, on this machine only", _count(0, 65_535)),
     Setting(
         "hosts", "", "further names that browsers may call the console by, with , between", str
@@ -153,6 +159,7 @@ class Settings:
     sink_roots: str
     queries_max: int
     data_dir: str
+    secrets_dir: str
     port: int
     hosts: str
     https: str

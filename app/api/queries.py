@@ -8,6 +8,7 @@ from app.api.schema import BOOL, NUMBER_OR_NULL, by_name, number, obj, page, tex
 from app.api.shapes import schema_of, shown
 from app.api.table import DONE, Call, Route
 from app.problems import Problem
+from app.redacted import seen_by
 from control.ledger import QueryRow
 from control.people import Role
 
@@ -24,18 +25,19 @@ def query_of(call: Call) -> QueryRow:
     return row
 
 
-def _shown(row: QueryRow, now_s: float, without: tuple[str, ...] = ()) -> dict[str, Any]:
-    age_s = round(max(0.0, now_s - row.told_s), 1) if row.told_s else None
-    return {**shown(row, without), "age_s": age_s}
+def _shown(call: Call, row: QueryRow, without: tuple[str, ...] = ()) -> dict[str, Any]:
+    """Without the passwords in its file, but for admins."""
+    age_s = round(max(0.0, call.now_s - row.told_s), 1) if row.told_s else None
+    return {**shown(seen_by(row, call.actor.role), without), "age_s": age_s}
 
 
 def listed(call: Call) -> dict[str, Any]:
     rows = call.store.queries.all()
-    return {"items": [_shown(row, call.now_s, ("text", "about")) for row in rows], "next": None}
+    return {"items": [_shown(call, row, ("text", "about")) for row in rows], "next": None}
 
 
 def one(call: Call) -> dict[str, Any]:
-    return _shown(query_of(call), call.now_s)
+    return _shown(call, query_of(call))
 
 
 def registered(call: Call) -> dict[str, Any]:

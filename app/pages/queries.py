@@ -14,11 +14,13 @@ from app.components.help import mark as help_mark
 from app.components.kit import button, d, legend, panel, s
 from app.components.plan_tree import operators, title
 from app.components.units import clock
-from app.desk import act, feed
+from app.desk import act, feed, role
 from app.feed import Feed
 from app.pages import queries_new, queries_order, queries_order_view
 from app.pages import queries_view as shown
 from app.pages.page import POLLED, Page, Seen, look, mark
+from app.parts import parts
+from control.ledger import QueryRow
 from control.people import Role
 
 
@@ -171,7 +173,11 @@ def _refresh(_: int, raw_view: Any, chosen: Any, *rest: Any) -> list[Any]:
         *_if_new("list", told, before, (ticks, look_is), listed),
         *_if_new("plan", told, before, (_plan_is(seen), picked, look_is), _planned(seen, picked)),
         *_if_new(
-            "query", told, before, (seen.query, look_is, round(seen.now_s / 30)), _of_query(seen)
+            "query",
+            told,
+            before,
+            (seen.query, look_is, role(), round(seen.now_s / 30)),
+            _of_query(seen),
         ),
         *_if_new("way", told, before, *_way(seen)),
         told,
@@ -232,7 +238,13 @@ def _of_query(seen: Seen) -> list[Any]:
     row = seen.query
     if row is None:
         return [states.empty("No such query", "", "info"), ""]
-    return [shown.facts(row, seen.view.zone_min, seen.now_s), row.text]
+    return [shown.facts(row, seen.view.zone_min, seen.now_s), _file(row)]
+
+
+def _file(row: QueryRow) -> str:
+    """The query's file; its passwords are for admins."""
+    whole = parts().store.queries.find(row.name) if role() is Role.ADMIN else None
+    return row.text if whole is None else whole.text
 
 
 def _choose(clicks: list[Any]) -> Any:

@@ -10,7 +10,7 @@ from control.ids import new_id
 from control.kinds import Answer, Asked, Json, Status
 from control.ledger import Command, QueryRow
 from control.plans import step_from_json
-from control.ports import Store
+from control.ports import Secrets, Store
 from control.samples import Sample
 
 COMMAND_LIFE_S = 60.0  # a command that no engine takes for so long is not carried out
@@ -21,12 +21,13 @@ FRESH_S = 15.0  # a picture older than this is not acted upon
 @dataclass(frozen=True, slots=True)
 class Ports:
     """`check` reads a query file's text: its name, and what is to be known about it. `token_s`: the longest that an
-    API token may live."""
+    API token may live. `secrets` keeps named ones."""
 
     store: Store
     random: Callable[[], str]
     check: Callable[[str], tuple[str, Json]] | None = None
     token_s: float = TOKEN_S
+    secrets: Secrets | None = None
 
     def id(self, now_s: float) -> str:
         return new_id(now_s, self.random())

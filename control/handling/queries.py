@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from control.handling.base import Handler, Ports, query_of, told
 from control.kinds import Answer, Asked, Status
 from control.ledger import QueryRow, Wanted
+from control.redaction import places_in_file
 
 NODES_MAX = 1_000
 LIVE = frozenset({"starting", "running", "pausing", "paused", "resuming", "stopping"})
@@ -26,7 +27,14 @@ def register(ports: Ports, asked: Asked) -> Answer:
     row = QueryRow(name, asked.body["text"], "", nodes, wanted, False, asked.now_s, about=about)
     ports.store.queries.add(row)
     told(ports, asked, "query.register", {"start": wanted is Wanted.RUNNING}, name)
-    return Answer(Status.ACCEPTED, "registered", name, about)
+    return Answer(Status.ACCEPTED, _registered(asked.body["text"]), name, about)
+
+
+def _registered(text: str) -> str:
+    """Passwords in a file work, and stay in the store and its backups; there is a better place for them."""
+    if not (places := places_in_file(text)):
+        return "registered"
+    return f"registered; passwords stand in its file ({', '.join(places)}): better keep them as secrets and write {{secret:NAME}}"
 
 
 def unregister(ports: Ports, asked: Asked) -> Answer:

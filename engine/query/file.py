@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from control.errors import TomlError
+from control.ports import Secrets
 from control.toml import read_toml_file
 from engine.errors import QueryFileError
 from engine.query.formats import SINKS, SOURCES
@@ -38,8 +39,11 @@ GROUPS_DEFAULT, GROUPS_MAX = 256, 65536
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}\Z")
 
 
-def read_query(path: Path, *, roots: Roots | None = None) -> QuerySpec:
-    """The query in a file. With `roots`, what it reads and what it writes must lie under these."""
+def read_query(
+    path: Path, *, roots: Roots | None = None, secrets: Secrets | None = None
+) -> QuerySpec:
+    """The query in a file. With `roots`, what it reads and what it writes must lie under these; with `secrets`, the
+    named secrets that it refers to must be there."""
     table = Table(str(path), "", _load(path))
     folder = path.absolute().parent
     name = _query_name(table, path)
@@ -49,10 +53,13 @@ def read_query(path: Path, *, roots: Roots | None = None) -> QuerySpec:
     checkpoint = local_path(table, "checkpoint", f"state/{name}", folder=folder)
     trusted = roots is None
     hint = 'add [sink] with format = "parquet" and path'
-    sink = _sink(table.table("sink", hint=hint), folder, trusted=trusted)
+    sink = _sink(table.table("sink", hint=hint), folder, trusted=trusted, secrets=secrets)
     tables = _stream_tables(table)
     _check_paths(str(path), _source_paths(tables, folder), checkpoint, sink, roots)
-    streams = {key: _stream(key, t, folder, window_s, trusted=trusted) for key, t in tables.items()}
+    streams = {
+        key: _stream(key, t, folder, window_s, trusted=trusted, secrets=secrets)
+        for key, t in tables.items()
+    }
     _check_option_paths(str(path), streams, sink, roots)
     memory = _memory(table, nodes)
     spec = QuerySpec(
@@ -203,12 +210,20 @@ def _check_option_paths(
 
 
 def _stream(
-    name: str, table: Table, folder: Path, window_s: float | None, *, trusted: bool
+    name: str,
+    table: Table,
+    folder: Path,
+    window_s: float | None,
+    *,
+    trusted: bool,
+    secrets: Secrets | None,
 ) -> StreamSpec:
     kind = read_format(table, SOURCES)
     form = SOURCES[kind]
     messages = read_value_format(table, kind)
-    options = read_options(table, form, folder, value_format=messages, trusted=trusted)
+    options = read_options(
+        table, form, folder, value_format=messages, trusted=trusted, secrets=secrets
+    )
     path = Path()
     if form.path:
         path = local_path(table, "path", folder=folder)
@@ -276,9 +291,9 @@ def _time(table: Table, fields: tuple[Field, ...], window_s: float | None) -> st
     return found.name
 
 
-def _sink(table: Table, folder: Path, *, trusted: bool) -> SinkSpec:
+def _sink(table: Table, folder: Path, *, trusted: bool, secrets: Secrets | None) -> SinkSpec:
     kind = read_format(table, SINKS, trusted=trusted)
-    options = read_options(table, SINKS[kind], folder, trusted=trusted)
+    options = read_options(table, SINKS[kind], folder, trusted=trusted, secrets=secrets)
     path = ""
     if SINKS[kind].path:
         found = local_path(table, "path", folder=folder)

@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from control.ports import Secrets
+from control.redaction import REFERENCE
+from engine.errors import QueryFileError
+from engine.query import jaas
 from engine.query.formats import MESSAGES, REFUSED, VALUE_FORMATS, Format
 from engine.query.scope import closest
-from engine.query.secrets import Options, substituted
+from engine.query.secrets import Options, check_references, substituted
 from engine.query.values import Table, is_number
 
 _RUNS_CODE = ("jdbc",)  # drivers take scripts and class names in their URL
-_MODULE = re.compile(r"\s*([\w.$]+)\s+(required|requisite|sufficient|optional)\b")
-_MODULES = (
-    "org.apache.kafka.common.security.plain.PlainLoginModule",
-    "org.apache.kafka.common.security.scram.ScramLoginModule",
-    "com.sun.security.auth.module.Krb5LoginModule",
-)
 
 
 def read_format(table: Table, formats: Mapping[str, Format], *, trusted: bool = True) -> str:
@@ -59,8 +56,10 @@ def read_options(
     *,
     value_format: str = "",
     trusted: bool = True,
+    secrets: Secrets | None = None,
 ) -> Options:
-    """The `options` table as Spark wants it: texts, and names as Spark spells them."""
+    """The `options` table as Spark wants it: texts, and names as Spark spells them. With `secrets`, the named
+    ones must be there and fit; their values do not become part of the options."""
     if not table.has("options"):
         table.allow("options")
         _check_needs(table, form, {})
@@ -76,10 +75,22 @@ def read_options(
         if spelled in found:
             raise options.error("is given twice", name)
         text, secret = substituted(options, name, _text(options, name, value), trusted=trusted)
+        check_references(options, spelled, text)
         found[spelled] = _checked(options, spelled, text, folder)
         hidden += [spelled] if secret else []
     _check_needs(table, form, found)
-    return Options(found, hidden)
+    known = Options(found, hidden, secrets)
+    if secrets is not None:
+        _check_secrets(options, known)
+    return known
+
+
+def _check_secrets(table: Table, options: Options) -> None:
+    for name in options:
+        try:
+            options.reveal(name)
+        except QueryFileError as error:
+            raise table.error(error.what, name, error.hint) from None
 
 
 def option_paths(prefix: str, options: Mapping[str, str]) -> dict[str, Path]:
@@ -120,14 +131,12 @@ def _checked(options: Table, name: str, text: str, folder: Path) -> str:
     """Values that need a look: files made absolute, and no login module but Kafka's own."""
     if name.endswith(".location"):
         return os.path.normpath(folder / os.path.expanduser(text))
-    if name == "kafka.sasl.jaas.config":
-        found = _MODULE.match(text)
-        if found is None or found[1] not in _MODULES:
-            raise options.error(
-                "names a login module that is not allowed",
-                name,
-                f'write for example "{_MODULES[0]} required username=… password=…;"',
-            )
+    if name == jaas.OPTION and not jaas.is_allowed(text) and not REFERENCE.fullmatch(text):
+        raise options.error(
+            "names a login module that is not allowed",
+            name,
+            f'write for example "{jaas.MODULES[0]} required username=… password=…;"',
+        )
     if name == "port" and not (is_number(text) and 0 < int(text) < 65536):
         raise options.error("must be a port, 1 to 65535", name)
     return text

@@ -40,13 +40,18 @@ class Options(dict[str, str]):
 
     def revealed(self) -> dict[str, str]:
         """With the values of the named secrets, as Spark is to have them."""
-        return {name: self._revealed(name, text) for name, text in self.items()}
+        return {name: self.reveal(name) for name in self}
+
+    @property
+    def put_in(self) -> frozenset[str]:
+        """The values of named secrets that Spark has been given by now."""
+        return frozenset(self._known)
 
     def known(self) -> list[str]:
         """The values that nobody may see."""
         found = set(self._known)
         for name, text in self.items():
-            found |= {text} if self._is_hidden(name) else set(looks_secret(text))
+            found |= {*looks_secret(text), *([text] if self._is_hidden(name) else [])}
         return sorted(found)
 
     def shown(self) -> dict[str, str]:
@@ -60,8 +65,9 @@ class Options(dict[str, str]):
             return True
         return is_secret(name) and REFERENCE.fullmatch(self[name]) is None
 
-    def _revealed(self, name: str, text: str) -> str:
-        parts, at = list[str](), 0
+    def reveal(self, name: str) -> str:
+        """One option's value with the named secrets in it."""
+        text, parts, at = self[name], list[str](), 0
         for found in REFERENCE.finditer(text):
             value = self._value(name, found[1])
             self._known.add(value)
@@ -99,11 +105,6 @@ class Options(dict[str, str]):
 
     def __reduce__(self) -> tuple[object, ...]:
         return (Options, (dict(self), self.hidden))
-
-
-def revealed(options: Mapping[str, str]) -> dict[str, str]:
-    """Options as Spark is to have them."""
-    return options.revealed() if isinstance(options, Options) else dict(options)
 
 
 def known_in(*options: Mapping[str, str]) -> list[str]:

@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from control.redaction import redacted
 from engine.errors import QueryFileError
 from engine.query.scope import closest
 
@@ -181,4 +182,4 @@ def _shown(value: object) -> str:
         list: "a list",
         dict: "a table",
     }
-    return f"{kinds.get(type(value), type(value).__name__)} ({value!r})"[:80]
+    return f"{kinds.get(type(value), type(value).__name__)} ({redacted(repr(value))})"[:80]

@@ -25,6 +25,7 @@ from engine.query.model import SinkSpec
 from engine.sinks import ledger
 from engine.sinks.parquet import ParquetDirectory
 from engine.sinks.staged import StagedFile, failure
+from engine.spark_log import for_spark
 from engine.table import aligned
 
 if TYPE_CHECKING:
@@ -114,7 +115,8 @@ class Handover:
         print(f"version {version}: {rows.num_rows} rows\n{aligned(shown)}", flush=True)
 
     def _write(self, rows: DataFrame, path: str | None, mode: str = "append") -> None:
-        writer = rows.write.format(self._spec.format).options(**self._spec.options).mode(mode)
+        options = for_spark(self._spark, self._spec.options)
+        writer = rows.write.format(self._spec.format).options(**options).mode(mode)
         doing = f"Spark cannot write {self._spec.format}"
         where = self._spec.path or "[sink]"
         with naming(self._spec.format, doing, SinkError, where, self._spec.options):

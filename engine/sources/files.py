@@ -20,6 +20,7 @@ from engine.query.formats import MESSAGES, SOURCES, Format
 from engine.query.model import Field, StreamSpec
 from engine.sources import generator, socket_stream
 from engine.sources.native import local_path
+from engine.spark_log import for_spark
 
 FILE_LIST_SCHEMA = "path string, modificationTime timestamp, length long, content binary"
 _REMOTE = re.compile(r"(?!file:)\w[\w+.-]*://")
@@ -60,7 +61,8 @@ def _load(spark: SparkSession, stream: StreamSpec, form: Format) -> DataFrame:
         kind = socket_stream.SPARK_FORMAT
     elif form.package:
         look_up(spark, kind, SourceError, where)
-    own = {n: t for n, t in stream.options.items() if not _is_message_option(stream, n, form)}
+    given = for_spark(spark, stream.options)
+    own = {n: t for n, t in given.items() if not _is_message_option(stream, n, form)}
     reader = spark.readStream.format(kind).options(**_with_defaults(dict(form.strict), own))
     if not form.columns:
         reader = reader.schema(ddl(stream.fields))

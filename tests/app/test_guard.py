@@ -317,6 +317,8 @@ BODIES: dict[str, Any] = {
     "user_unlock": {},
     "user_password": {"password": "long enough 1"},
     "token_add": {"name": "t", "scope": "viewer"},
+    "secret_set": {"name": "db", "value": "long enough 1"},
+    "secret_drop": {},
     "webhook_add": {"url": "https://hook.example/", "events": ["alert.raised"]},
     "webhook_drop": {},
     "budget_set": {"bytes": 1},

@@ -8,12 +8,13 @@ from pathlib import Path
 import pytest
 
 import run as command_line
+from control.redaction import redacted
 from engine.errors import QueryFileError
 from engine.query.file import read_query
 from engine.query.formats import REFUSED, SINKS, SOURCES
 from engine.query.model import Field
 from engine.query.paths import Roots
-from engine.query.secrets import Options, redacted
+from engine.query.secrets import Options
 
 JAAS = "org.apache.kafka.common.security.plain.PlainLoginModule required username='u' password='hunter2';"
 KAFKA = """
@@ -128,7 +129,7 @@ def test_secrets_from_the_environment(tmp_path: Path, monkeypatch: pytest.Monkey
 def test_secrets_in_what_others_say() -> None:
     options = Options({"kafka.sasl.jaas.config": JAAS, "user": "sa", "topic": "t-word"}, ["topic"])
     said = "cannot use hunter2 at jdbc:x://bob:pw@h/db?password=abc&x=1 with t-word; unexpected token: y"
-    assert redacted(said, options) == (
+    assert redacted(said, options.known()) == (
         "cannot use *** at jdbc:x://bob:***@h/db?password=***&x=1 with ***; unexpected token: y"
     )
     assert "abc" not in repr(Options({"url": "jdbc:x://h/db?password=abc"}))
