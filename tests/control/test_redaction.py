@@ -121,7 +121,7 @@ options = {{ url = {url}, user = "sa" }}
 """
 
 
-@given(secret=SECRETS, number=st.integers(10_000), upper=st.booleans())
+@given(secret=SECRETS, number=st.integers(10_000, 2**63 - 1), upper=st.booleans())
 def test_a_query_file_keeps_everything_but_its_secrets(
     secret: str, number: int, upper: bool
 ) -> None:
