@@ -21,7 +21,7 @@ from control.ledger import CommandState, ProposalState, Wanted
 from control.people import Role, Source
 from db.kinds import JsonText, Strings, Word
 
-VERSION = "ledger_0002"  # the newest file in migrations/ledger
+VERSION = "ledger_0003"  # the newest file in migrations/ledger
 LEDGER = MetaData()
 
 
@@ -106,12 +106,20 @@ AUDIT = Table(
     Index("audit_subject", "subject", "id"),
     sqlite_autoincrement=True,
 )
-for _verb in ("update", "delete"):
+AUDIT_TRIGGERS = {
+    "audit_no_update": "BEFORE UPDATE ON audit",
+    "audit_no_delete": "BEFORE DELETE ON audit",
+    # INSERT OR REPLACE deletes without telling the trigger above. A row that gets its number has none yet.
+    "audit_no_replace": "BEFORE INSERT ON audit WHEN EXISTS (SELECT 1 FROM audit WHERE id = NEW.id)",
+    "audit_in_order": "AFTER INSERT ON audit "
+    "WHEN NEW.id < 1 OR EXISTS (SELECT 1 FROM audit WHERE id > NEW.id)",
+}
+for _name, _when in AUDIT_TRIGGERS.items():
     event.listen(
         AUDIT,
         "after_create",
         DDL(  # type: ignore[no-untyped-call]
-            f"CREATE TRIGGER audit_no_{_verb} BEFORE {_verb.upper()} ON audit "
+            f"CREATE TRIGGER {_name} {_when} "
             "BEGIN SELECT RAISE(ABORT, 'audit lines are never changed'); END"
         ),
     )

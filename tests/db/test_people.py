@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
+import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import replace
 
 import pytest
@@ -207,3 +210,33 @@ def test_audit_lines_are_neither_changed_nor_deleted(store: Store) -> None:
         with pytest.raises(StoreError, match="never changed"), store.ledger_file.write() as db:
             db.execute(statement)
     assert [one.user for one in store.audit.page()] == ["ann"]
+
+
+NEW = "(id, time_s, user, source) VALUES ({id}, 9, 'eve', 'cli')"
+
+
+REWRITING = (
+    "UPDATE audit SET user = 'eve'",
+    "UPDATE OR REPLACE audit SET id = 2 WHERE id = 1",
+    "DELETE FROM audit",
+    *(f"{verb} INTO audit {NEW.format(id=n)}" for n in (1, 2) for verb in ("INSERT OR REPLACE", "REPLACE")),
+    f"INSERT OR REPLACE INTO audit {NEW.format(id=2).replace('id', '_rowid_', 1)}",
+    f"INSERT INTO audit {NEW.format(id=2)} ON CONFLICT (id) DO UPDATE SET user = 'eve'",
+    "REPLACE INTO audit SELECT * FROM audit",
+    *(f"INSERT INTO audit {NEW.format(id=n)}" for n in (-1, 0)),
+)  # fmt: skip
+
+
+def test_no_sql_replaces_an_audit_line(store: Store) -> None:
+    """Whatever connection it comes by, whatever that connection says of triggers."""
+    for number in (1, 2):
+        store.audit.add(line(number))
+    before = store.audit.page()
+    with closing(sqlite3.connect(store.ledger_file.path, isolation_level=None)) as db:
+        for recursive, statement in itertools.product(("ON", "OFF"), REWRITING):
+            db.execute(f"PRAGMA recursive_triggers = {recursive}")
+            with pytest.raises(sqlite3.IntegrityError, match="never changed"):
+                db.execute(statement)
+            assert store.audit.page() == before, (recursive, statement)
+    store.audit.add(line(3))
+    assert store.audit.page()[0].id == 3
