@@ -362,10 +362,11 @@ def backup_command(arguments: argparse.Namespace, settings: Settings) -> int:
 
 
 def restore_command(arguments: argparse.Namespace, settings: Settings) -> int:
-    from db.maintenance import restore
+    from db.restore import restore
 
-    restore(arguments.file, _data(arguments, settings))
+    done = restore(arguments.file, _data(arguments, settings), now_s=time.time())
     print("restored; the engine's own commits tell it what came after the backup")
+    print(done)
     return 0
 
 

@@ -114,15 +114,17 @@ AUDIT_TRIGGERS = {
     "audit_in_order": "AFTER INSERT ON audit "
     "WHEN NEW.id < 1 OR EXISTS (SELECT 1 FROM audit WHERE id > NEW.id)",
 }
-for _name, _when in AUDIT_TRIGGERS.items():
-    event.listen(
-        AUDIT,
-        "after_create",
-        DDL(  # type: ignore[no-untyped-call]
-            f"CREATE TRIGGER {_name} {_when} "
-            "BEGIN SELECT RAISE(ABORT, 'audit lines are never changed'); END"
-        ),
-    )
+
+
+def trigger_sql(name: str) -> str:
+    """What makes one of the audit's triggers."""
+    refused = "BEGIN SELECT RAISE(ABORT, 'audit lines are never changed'); END"
+    return f"CREATE TRIGGER {name} {AUDIT_TRIGGERS[name]} {refused}"
+
+
+for _name in AUDIT_TRIGGERS:
+    _made = DDL(trigger_sql(_name))  # type: ignore[no-untyped-call]
+    event.listen(AUDIT, "after_create", _made)
 
 COMMANDS = Table(
     "commands",

@@ -8,8 +8,8 @@ import duckdb
 import pytest
 from pyspark.sql import SparkSession
 
-from db.maintenance import restore
 from db.open import open_store
+from db.restore import restore
 from db.upgrade import upgrade
 from engine.query.file import read_query
 from engine.runner import QueryRun
@@ -61,7 +61,7 @@ def test_a_store_opens_with_its_data(before: Before) -> None:
 
 def test_a_backup_goes_back(before: Before) -> None:
     upgrade(before.data)
-    restore(before.backup, before.data)
+    restore(before.backup, before.data, now_s=1_795_000_000.0)
     upgrade(before.data)
     store = open_store(before.data)
     try:

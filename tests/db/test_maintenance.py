@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import itertools
 import sqlite3
 import threading
@@ -13,9 +12,9 @@ from time import perf_counter
 import pytest
 
 from control.errors import StoreError
-from db.maintenance import LOCKS, about, backup, checkpoint, restore
+from db.maintenance import about, backup, checkpoint
 from db.open import Store, open_store
-from tests.db.made import START_S, command, sample, user
+from tests.db.made import START_S, command, sample
 
 S = START_S
 
@@ -113,73 +112,3 @@ def test_a_backup_does_not_overwrite_one(store: Store, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(StoreError):
         backup(store.folder, tmp_path / "file" / "c")
-
-
-def test_restore_brings_back_what_was_and_keeps_what_is(store: Store, tmp_path: Path) -> None:
-    store.users.add(user())
-    store.metrics.write([sample(S)])
-    backup(store.folder, tmp_path / "b", metrics=True)
-    copy = (tmp_path / "b" / "ledger.db").read_bytes()
-    store.users.add(user("bob"))
-    restored = restore(tmp_path / "b", store.folder)
-    assert [path.name for path in restored] == ["ledger.db", "metrics.db"]
-    assert store.users.all() == [user()], "a store that was open finds the other file"
-    assert store.metrics.newest("q") is not None
-    store.users.add(user("cyd"))
-    assert (tmp_path / "b" / "ledger.db").read_bytes() == copy, "the backup is as it was"
-    replaced = open_store(store.folder / "replaced")
-    assert [one.name for one in replaced.users.all()] == ["ann", "bob"]
-    replaced.close()
-    elsewhere = restore(tmp_path / "b", tmp_path / "new" / "folder")
-    assert elsewhere[0].read_bytes() == copy
-
-
-@pytest.mark.parametrize("name", LOCKS)
-def test_restore_refuses_while_something_runs(store: Store, tmp_path: Path, name: str) -> None:
-    store.users.add(user())
-    backup(store.folder, tmp_path / "b")
-    store.users.add(user("bob"))
-    with open(store.folder / name, "a") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        with pytest.raises(StoreError, match=f"{name.split('.')[0]} is running"):
-            restore(tmp_path / "b", store.folder)
-    assert len(store.users.all()) == 2
-    restore(tmp_path / "b", store.folder)
-    assert len(store.users.all()) == 1
-
-
-def test_restore_refuses_what_is_no_backup(store: Store, tmp_path: Path) -> None:
-    store.users.add(user())
-    with pytest.raises(StoreError, match="no backup"):
-        restore(tmp_path / "nowhere", store.folder)
-    copy = tmp_path / "b"
-    (ledger,) = backup(store.folder, copy)
-    good = ledger.read_bytes()
-    ledger.write_bytes(good[: len(good) // 2])
-    with pytest.raises(StoreError):
-        restore(copy, store.folder)
-    ledger.write_bytes(b"something else entirely" * 1000)
-    with pytest.raises(StoreError, match="not a store"):
-        restore(copy, store.folder)
-    ledger.unlink()
-    with closing(sqlite3.connect(ledger)) as db:
-        db.execute("CREATE TABLE x (y)")
-    with pytest.raises(StoreError, match="no store of Spillway"):
-        restore(copy, store.folder)
-    ledger.write_bytes(good)
-    with closing(sqlite3.connect(ledger, isolation_level=None)) as db:
-        db.execute("UPDATE alembic_version SET version_num = 'ledger_9999'")
-    with pytest.raises(StoreError, match="newer"):
-        restore(copy, store.folder)
-    assert store.users.all() == [user()]
-
-
-@pytest.mark.chaos
-def test_restore_replaces_a_ledger_that_is_damaged(store: Store, tmp_path: Path) -> None:
-    store.users.add(user())
-    backup(store.folder, tmp_path / "b")
-    store.close()
-    (store.folder / "ledger.db").write_bytes(b"\xff" * 10_000)
-    restore(tmp_path / "b", store.folder)
-    assert store.users.all() == [user()]
-    assert (store.folder / "replaced" / "ledger.db").read_bytes() == b"\xff" * 10_000

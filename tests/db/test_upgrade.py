@@ -16,8 +16,8 @@ from alembic.script import ScriptDirectory
 from control.errors import StoreError
 from control.people import Lockout
 from db.files import Kind, connect, make
-from db.maintenance import restore
 from db.open import LEDGER_FILE, METRICS_FILE, open_store
+from db.restore import restore
 from db.upgrade import SCRIPTS, Upgraded, migrate, upgrade
 from tests.db.made import START_S, action, command, sample, user
 
@@ -118,7 +118,7 @@ def test_data_survives_a_migration_and_the_ledger_is_copied_first(
         open_store(data)
     with pytest.raises(StoreError, match="newer"):
         upgrade(data)
-    restore(copy, data)
+    restore(copy, data, now_s=START_S)
     assert [one.name for one in open_store(data).users.all()] == ["ann", "bob"]
 
 
