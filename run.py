@@ -24,7 +24,7 @@ from control.errors import ControlError
 from control.ports import Secrets
 from engine import commands
 from engine.errors import SettingError, SpillwayError
-from engine.settings import TABLE, Setting, Settings, show
+from engine.settings import TABLE, Setting, Settings, ports_of, show
 
 EXIT_USER = commands.EXIT_USER
 EXIT_INTERRUPTED = 130
@@ -100,6 +100,7 @@ def up(arguments: argparse.Namespace, settings: Settings) -> int:
         _free(port)
         url = f"http://127.0.0.1:{port}"
         password = _prepare(data, url, demo=not arguments.no_demo, token_s=_token_s(settings))
+        _webhooks_of_before(data, settings)
         supervisor = Supervisor(_children(arguments, data, port), data / "logs", _say)
         stop = threading.Event()
         stop_on_signals(stop)
@@ -175,6 +176,19 @@ def _prepare(data: Path, url: str, *, demo: bool, token_s: float) -> str:
     finally:
         store.close()
     return password
+
+
+def _webhooks_of_before(data: Path, settings: Settings) -> None:
+    """Those that go on although nobody has allowed their port are named at each start."""
+    from app.webhooks import unallowed
+    from db.open import open_store
+
+    store = open_store(data)
+    try:
+        for text in unallowed(store.webhooks.all(), ports_of(settings.webhook_ports)):
+            _say(text)
+    finally:
+        store.close()
 
 
 def _children(arguments: argparse.Namespace, data: Path, port: int) -> dict[str, list[str]]:
@@ -261,6 +275,7 @@ def control_process(arguments: argparse.Namespace, settings: Settings) -> int:
 
     logs.install()
     data = _data(arguments, settings)
+    ports = ports_of(settings.webhook_ports)
     with locks.hold(data, "control"):
         stop, store = _until_told(arguments), open_store(data)
         try:
@@ -271,7 +286,7 @@ def control_process(arguments: argparse.Namespace, settings: Settings) -> int:
                 time.time,
                 tidy=lambda now_s: tidy(store, now_s),
                 checkpoint=lambda now_s: checkpoint(store),
-                deliver=Deliveries(store).deliver,
+                deliver=Deliveries(store, ports).deliver,
                 disks=lambda: disks.room((settings.mem_dir, str(data))),
             )
         finally:
@@ -333,6 +348,7 @@ def _console(arguments: argparse.Namespace, settings: Settings, data: Path) -> C
         hosts=tuple(name.strip() for name in settings.hosts.split(",") if name.strip()),
         https=settings.https == "yes",
         proxies=settings.proxies,
+        webhook_ports=ports_of(settings.webhook_ports),
         idle_s=settings.idle_minutes * 60.0,
         absolute_s=settings.signin_hours * 3_600.0,
         token_s=_token_s(settings),

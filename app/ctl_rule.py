@@ -26,6 +26,7 @@ from app.errors import ClientError
 
 DAY_S = 86_400.0
 FIRED_SHOWN = 30
+EXEMPT = "its port is not allowed; it is from before and goes on"
 
 
 def text_of(file: Path) -> str:
@@ -265,8 +266,11 @@ def token_revoke(ctl: Ctl) -> int:
 
 def webhooks(ctl: Ctl) -> int:
     answer = ctl.client.get("/webhooks")
-    rows = ((w["id"], w["url"], ", ".join(w["events"]), w["user"]) for w in answer["items"])
-    return ctl.table(answer, ("webhook", "address", "events", "by"), rows)
+    rows = (
+        (w["id"], w["url"], ", ".join(w["events"]), w["user"], EXEMPT if w["exempt"] else "")
+        for w in answer["items"]
+    )
+    return ctl.table(answer, ("webhook", "address", "events", "by", ""), rows)
 
 
 def webhook_add(ctl: Ctl) -> int:

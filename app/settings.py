@@ -28,6 +28,7 @@ class ConsoleSettings:
     waits_max: int = 6  # long polls at once; others are answered at once
     stale_s: float = 10.0  # a process that has not been heard of for so long is stale
     threads: int = 12
+    webhook_ports: frozenset[int] = frozenset()  # of this machine, that webhooks may go to
     about: Mapping[str, Any] = field(default_factory=dict)  # for GET /about: versions, data folder
     shown: Mapping[str, Any] = field(default_factory=dict)  # for GET /settings, secrets left out
 

@@ -1,5 +1,6 @@
-"""Delivering events: https, or http on this machine; no redirects; only to the address that was checked;
-signed; again and again with growing delays, and then no more. Called by the control process.
+"""Delivering events: https to addresses that anybody may reach, or http to allowed ports of this machine; no
+redirects; only to the address that was checked; signed; again and again with growing delays, and then no more.
+Called by the control process.
 """
 
 from __future__ import annotations
@@ -12,7 +13,8 @@ import json
 import socket
 import ssl
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
@@ -26,6 +28,13 @@ DELAYS_S = (10.0, 60.0, 300.0, 1_800.0, 7_200.0, 21_600.0)  # then it is given u
 AT_ONCE = 20
 LOOPBACK_NAMES = ("127.0.0.1", "localhost", "::1")
 NOTE_MAX = 300
+# Of IPv6 what is routed to everybody, without what tunnels to an IPv4 address (Teredo, 6to4) or is for examples.
+GLOBAL = ipaddress.ip_network("2000::/3")
+NOT_GLOBAL = tuple(
+    map(ipaddress.ip_network, ("2001::/23", "2001:db8::/32", "2002::/16", "3fff::/20"))
+)
+NAT64 = ipaddress.ip_network("64:ff9b::/96")  # an IPv4 address for networks that have only IPv6
+RELAYS = ipaddress.ip_network("192.88.99.0/24")
 Resolve = Callable[[str, int], Sequence[str]]
 Send = Callable[["Target", str, bytes, Mapping[str, str]], int]
 
@@ -67,16 +76,45 @@ def target_of(url: str) -> Target:
     return Target(https, host, port or (443 if https else 80), path, loopback)
 
 
+def check_port(target: Target, ports: Collection[int]) -> None:
+    """AddressError for a port of this machine that nobody has allowed: other services trust whoever comes from here."""
+    if target.loopback and target.port not in ports:
+        hint = f"Allow it with the setting webhook_ports, for example --set webhook_ports={target.port}."
+        raise AddressError(f"port {target.port} of this machine is not allowed", hint=hint)
+
+
+def unallowed(hooks: Sequence[Webhook], ports: Collection[int]) -> Iterator[str]:
+    """What to say of webhooks that go on although their port of this machine is not allowed."""
+    for hook in hooks:
+        with suppress(AddressError):
+            target = target_of(hook.url)
+            if hook.exempt and target.loopback and target.port not in ports:
+                yield (
+                    f"webhook {hook.id} goes to port {target.port} of this machine, which webhook_ports does not "
+                    "allow; it is from before that setting and goes on: allow the port, or drop the webhook"
+                )
+
+
+def is_public(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> bool:
+    """Whether it is routed to everybody, whatever form it is written in."""
+    if isinstance(address, ipaddress.IPv4Address):
+        return address.is_global and not address.is_multicast and address not in RELAYS
+    if address.ipv4_mapped is not None:
+        return is_public(address.ipv4_mapped)
+    if address in NAT64:
+        return is_public(ipaddress.IPv4Address(int(address) & 0xFFFFFFFF))
+    return address in GLOBAL and not any(address in net for net in NOT_GLOBAL)
+
+
 def checked_address(target: Target, found: Sequence[str]) -> str:
     """The first address; none of them may be inside, or all but the checked one would be tried in vain."""
     if not found:
         raise AddressError(f"{target.host} has no address")
     for text in found:
         address = ipaddress.ip_address(text.partition("%")[0])
-        inner = getattr(address, "ipv4_mapped", None) or address
-        if target.loopback and not inner.is_loopback:
+        if target.loopback and not address.is_loopback:
             raise AddressError(f"{target.host} is not this machine: {text}")
-        if not target.loopback and (not inner.is_global or inner.is_multicast):
+        if not target.loopback and not is_public(address):
             raise AddressError(f"{target.host} leads to an inner address: {text}")
     return found[0]
 
@@ -138,8 +176,15 @@ def headers_of(hook: Webhook, delivery: Delivery, body: bytes, now_s: float) -> 
 class Deliveries:
     """`deliver(now_s)` sends what is due. Stateless but for its store."""
 
-    def __init__(self, store: Store, *, resolve: Resolve = resolve, send: Send = send) -> None:
-        self._store, self._resolve, self._send = store, resolve, send
+    def __init__(
+        self,
+        store: Store,
+        ports: Collection[int] = (),
+        *,
+        resolve: Resolve = resolve,
+        send: Send = send,
+    ) -> None:
+        self._store, self._ports, self._resolve, self._send = store, ports, resolve, send
 
     def deliver(self, now_s: float) -> int:
         """How many arrived."""
@@ -173,6 +218,8 @@ class Deliveries:
         body = json.dumps(told, ensure_ascii=False).encode()
         try:
             target = target_of(hook.url)
+            if not hook.exempt:
+                check_port(target, self._ports)
             address = checked_address(target, self._resolve(target.host, target.port))
             status = self._send(target, address, body, headers_of(hook, delivery, body, now_s))
         except (AddressError, OSError, http.client.HTTPException) as error:

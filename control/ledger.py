@@ -185,6 +185,7 @@ class Webhook:
     user: str
     created_s: float
     disabled: bool = False
+    exempt: bool = False  # it goes to a port of this machine from before ports had to be allowed
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ from control.ledger import CommandState, ProposalState, Wanted
 from control.people import Role, Source
 from db.kinds import JsonText, Strings, Word
 
-VERSION = "ledger_0003"  # the newest file in migrations/ledger
+VERSION = "ledger_0004"  # the newest file in migrations/ledger
 LEDGER = MetaData()
 
 
@@ -266,6 +266,7 @@ WEBHOOKS = Table(
     _text("user"),
     _number("created_s"),
     Column("disabled", Boolean, nullable=False),
+    _flag("exempt"),
 )
 
 DELIVERIES = Table(

@@ -69,6 +69,17 @@ def _count(least: int, most: int) -> Callable[[str], int]:
     return parse
 
 
+def _ports(text: str) -> str:
+    for part in filter(None, text.split(",")):
+        _count(1, 65_535)(part.strip())
+    return text
+
+
+def ports_of(text: str) -> frozenset[int]:
+    """The ports in a setting that is a list of them."""
+    return frozenset(int(part) for part in text.split(",") if part.strip())
+
+
 def _seconds(text: str) -> float:
     seconds = float(text)  # its ValueError would do, were it in our words
     if not 0 <= seconds < 86_400:
@@ -126,6 +137,9 @@ TABLE = (
     Setting(
         "hosts", "", "further names that browsers may call the console by, with , between", str
     ),
+    Setting(
+        "webhook_ports", "", "ports of this machine that webhooks may go to, with , between", _ports
+    ),
     Setting("https", "no", "a proxy in front speaks https: yes or no", _choice("no", "yes")),
     Setting("proxies", "0", "proxies in front whose X-Forwarded headers count", _count(0, 5)),
     Setting("idle_minutes", "60", "a sign-in ends so long after its last use", _count(1, 10_080)),
@@ -162,6 +176,7 @@ class Settings:
     secrets_dir: str
     port: int
     hosts: str
+    webhook_ports: str
     https: str
     proxies: int
     idle_minutes: int

@@ -9,7 +9,7 @@ from app.api.shapes import schema_of, shown
 from app.api.table import DONE, Call, Route
 from app.errors import AddressError
 from app.problems import Problem
-from app.webhooks import target_of
+from app.webhooks import check_port, target_of
 from control.ledger import Webhook
 from control.people import Role
 
@@ -22,7 +22,7 @@ def listed(call: Call) -> dict[str, Any]:
 
 def added(call: Call) -> dict[str, Any]:
     try:
-        target_of(call.body["url"])
+        check_port(target_of(call.body["url"]), call.parts.settings.webhook_ports)
     except AddressError as error:
         raise Problem("invalid", f"body.url: {error}") from None
     return call.do("webhook.add", call.body)
@@ -39,7 +39,7 @@ ROUTES = (
     ),
     Route(
         "POST", "/webhooks", "webhook_add", Role.ADMIN,
-        "events to an address: https, or http on this machine", added, DONE, confirm=True,
+        "events to an address: https, or http to an allowed port of this machine", added, DONE, confirm=True,
         body=obj({"url": text(500, 1), "events": array(text(64, 1), 20, 1)}),
     ),
     Route(

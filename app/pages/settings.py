@@ -18,7 +18,7 @@ from app.errors import AddressError
 from app.pages import settings_view as shown
 from app.pages.page import POLLED, Page, look, mark
 from app.parts import parts
-from app.webhooks import target_of
+from app.webhooks import check_port, target_of
 from control.handling.upkeep import EVENTS
 from control.learn import estimates
 from control.people import Role
@@ -178,7 +178,7 @@ def _added(_: Any, url: Any, events: Any, own: Any) -> list[Any]:
 
 def _address_fault(address: str) -> str:
     try:
-        target_of(address)
+        check_port(target_of(address), parts().settings.webhook_ports)
     except AddressError as error:
         return str(error)
     return ""

@@ -266,6 +266,9 @@ def _line(one: Learned, zone_min: int) -> list[Any]:
 # -- webhooks --------------------------------------------------------------------------------------------
 
 
+EXEMPT = "to a port of this machine from before ports had to be allowed (setting webhook_ports)"
+
+
 def hooks(found: Sequence[Webhook], zone_min: int) -> Component:
     if not found:
         return states.empty(
@@ -274,7 +277,7 @@ def hooks(found: Sequence[Webhook], zone_min: int) -> Component:
     heads = [("address", ""), ("events", ""), ("by", ""), ("added", "r"), ("", "r")]
     rows = [
         [
-            s(hook.url, c="mono se-u"),
+            d(s(hook.url, c="mono se-u"), d(EXEMPT, c="dim") if hook.exempt else None),
             s(", ".join(hook.events), c="dim"),
             hook.user,
             s(moment(hook.created_s, zone_min)[:10], c="nowrap"),

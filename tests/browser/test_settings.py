@@ -39,10 +39,13 @@ def test_a_webhook_is_refused_added_and_dropped(visit: Visit, stage: Stage) -> N
     expect(page.locator("#settings-said")).to_contain_text("https")
     page.fill("#settings-url", "http://127.0.0.1:9/hook")
     page.click("#settings-add")
+    expect(page.locator("#settings-said")).to_contain_text("webhook_ports")
+    page.fill("#settings-url", "https://example.org/hook")
+    page.click("#settings-add")
     expect(page.locator("#settings-said code")).to_be_visible()
     hook = stage.store.webhooks.all()[0]
     assert page.locator("#settings-said code").inner_text() == hook.secret
-    page.get_by_role("button", name="Drop http://127.0.0.1:9/hook").click()
+    page.get_by_role("button", name="Drop https://example.org/hook").click()
     page.click("#settings-confirm-yes")
     expect(page.locator("#settings-hooks")).to_contain_text("No webhook")
     watch.nothing()
