@@ -17,10 +17,6 @@ class RegistryError(AppError):
     """A route without a role, or one that is named twice."""
 
 
-class SchemaError(AppError):
-    """A value is not as its schema says; `where` is the place inside it."""
-
-
 class ClientError(AppError):
     """The command-line client cannot do what it was asked to."""
 

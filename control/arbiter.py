@@ -33,7 +33,6 @@ class Why(StrEnum):
 
     NO_STEPS = "no_steps"
     TOO_MANY_STEPS = "too_many_steps"
-    UNKNOWN_QUERY = "unknown_query"
     UNKNOWN_NODE = "unknown_node"
     UNKNOWN_OPERATOR = "unknown_operator"
     UNKNOWN_GROUP = "unknown_group"

@@ -17,7 +17,6 @@ from control.join_order import BadOrder, read_order
 from control.limits import OPEN, Limits
 from control.migration.gain import Offer
 from control.migration.joins import Joins
-from control.migration.optimise import same_joins
 from control.migration.propose import Proposal, price, proposals, summary, told, verdict
 from control.migration.strategies import Pace, Strategy
 from control.migration.trees import Tree
@@ -165,11 +164,6 @@ def tree_of(joins: Joins, order: str) -> Tree:
     except BadOrder as bad:
         raise PlanError(bad.told, where="join order") from None
     return tree if tree is not None else tuple(range(len(names)))
-
-
-def same_order(joins: Joins, order: str) -> bool:
-    """Does it make the same rows in between as the one that runs?"""
-    return same_joins(tree_of(joins, order), joins.running)
 
 
 def entry(snapshot: ClusterSnapshot, one: Priced) -> dict[str, Any]:

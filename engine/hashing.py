@@ -66,13 +66,6 @@ def hash_keys(
     return h
 
 
-def hash_longs(values: npt.NDArray[np.int64]) -> U64:
-    """xxhash64 of single bigint keys held in NumPy."""
-    h = np.full(values.size, SEED, dtype=np.uint64)
-    _in_blocks(_mix_long, np.ascontiguousarray(values).view(np.uint64), h)
-    return h
-
-
 def invert(h: U64) -> I64:
     """The one bigint whose xxhash64 is h: over single 64-bit keys the hash is a bijection."""
     x = h.astype(np.uint64)
@@ -94,11 +87,6 @@ def invert(h: U64) -> I64:
 def group_of(h: U64, groups: int) -> I64:
     """The group of each hash: its high 32 bits scaled to 0 … groups − 1."""
     return (((h >> np.uint64(32)) * np.uint64(groups)) >> np.uint64(32)).view(np.int64)
-
-
-def group_lower_bound(group: int, groups: int) -> int:
-    """The least hash of a group, exact; of `groups` itself it is 2**64, past every hash."""
-    return -((-group << 32) // groups) << 32
 
 
 def lower_bounds(groups: int) -> U64:

@@ -23,7 +23,6 @@ from app.components.charts import (
     time_axis,
     wide_px,
 )
-from app.components.live import Cursor
 from app.components.units import duration, prefixed
 from app.pages.page import Seen
 from control.ledger import ActionRow
@@ -155,7 +154,3 @@ def _gap(seen: Seen, ink: Ink, since_s: float) -> tuple[list[dict[str, Any]], li
         xref="x", yref="y domain", xanchor="center",
     )  # fmt: skip
     return [box, edge], [said] if (end - start) / 1e3 > (seen.now_s - since_s) / 14 else []
-
-
-def cursor_of(picture: str, series: Series) -> Cursor:
-    return live.begin(picture, series)

@@ -58,7 +58,6 @@ STATES: Mapping[str, Test] = {
 COLUMNS: Mapping[str, str] = {"prod": "productivity", "size": "size", "rate": "rate", "age": "age"}
 NUMBERED: Mapping[str, str] = {"node": "owner", "group": "group", "gen": "generations"}
 KNOWN = (*STATES, *(f"{name}:" for name in (*NUMBERED, *COLUMNS)))
-EXAMPLE = "node:3 memory prod:>30"
 
 
 def matching(text: str, snapshot: ClusterSnapshot, found: Figures) -> Bools:

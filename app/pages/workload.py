@@ -28,7 +28,6 @@ from control.snapshot import NO_LIMIT
 
 PAGE = Page("workload", "Workload", "sliders-horizontal", "w", order=80)
 PROPOSE = {"type": "propose", "page": "workload"}
-NOW = {"type": "workload-now", "stream": ALL}
 EVERY = {"type": "workload-apply", "stream": ALL}
 ALL_RATES = {"type": "workload-all", "factor": ALL}
 PAGE_OF_COMMANDS = 40

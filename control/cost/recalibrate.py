@@ -6,7 +6,6 @@ used here. Brier scores say how good overflow forecasts were.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import exp, log
 
@@ -89,10 +88,3 @@ def estimates_of(numbers: Coefficients) -> dict[str, Estimate]:
 
 def numbers_of(base: Coefficients, estimates: dict[str, Estimate]) -> Coefficients:
     return replace(base, **{name: estimate.value for name, estimate in estimates.items()})
-
-
-def brier(forecasts: Sequence[tuple[float, bool]]) -> float:
-    """Mean squared error of overflow forecasts (probability, whether it came)."""
-    if not forecasts:
-        return 0.0
-    return sum((chance - float(came)) ** 2 for chance, came in forecasts) / len(forecasts)

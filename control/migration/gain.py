@@ -52,10 +52,6 @@ class Offer:
         return not self.hindrance
 
     @property
-    def after_row_s(self) -> float:
-        return self.nothing_row_s - self.cost_row_s - self.gain_row_s
-
-    @property
     def pays(self) -> bool:
         """Worth doing without a person: likely, and twice what it costs."""
         worth = self.gain_row_s > 0 and self.gain_row_s >= 2 * self.cost_row_s

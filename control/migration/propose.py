@@ -7,7 +7,7 @@ of all where all share one key; what makes the same rows in between as the runni
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import isfinite
 from typing import Any
 
@@ -17,7 +17,6 @@ from control.migration.gain import Advice, Offer, advise
 from control.migration.model import Model, TreeLoad, load_of
 from control.migration.optimise import Shape, Weights, best, same_joins, shape_of, weights_from
 from control.migration.pictured import trees
-from control.migration.statistics import Statistics
 from control.migration.strategies import EVERY, Pace, Strategy
 from control.migration.trees import Tree, check, one_key, show
 from control.migration.words import mb
@@ -36,12 +35,6 @@ class Proposal:
     def gain_row_s(self) -> float:
         chosen = self.advice.chosen
         return chosen.gain_row_s if chosen is not None else float("-inf")
-
-
-def pace_from(statistics: Statistics, base: Pace) -> Pace:
-    """The engine's pace with T_j and T_s as measured."""
-    prices = statistics.prices
-    return replace(base, join_s=prices.join_s, insert_s=prices.insert_s)
 
 
 def price(

@@ -151,8 +151,3 @@ def matched(had: Sequence[State], wants: Sequence[State]) -> Matched:
         tuple(state for state in missing if state.inputs not in rows),
         tuple(state for state in had if state not in wants),
     )
-
-
-def part_of(tree: Tree, mask: Mask) -> tuple[Tree, ...] | None:
-    """The parts of the operator whose results are rows of exactly these inputs."""
-    return next((parts for parts in joins(tree) if below(parts) == mask), None)

@@ -45,7 +45,6 @@ class Outcome:
     cleanups: int
     stopped_s: float | None  # when memory ran out with spilling off
     time_s: Doubles = field(repr=False)
-    results_by_time: Doubles = field(repr=False)
     memory_bytes: Doubles = field(repr=False)
     decisions: tuple[tuple[float, Plan, Verdict | None], ...] = field(repr=False, default=())
 
@@ -78,15 +77,14 @@ class _Run:
         self.jobs: list[tuple[float, Move | Cleanup]] = []  # (end, step)
         self.counts = {"move": 0, "spill": 0, "cleanup": 0}
         self.decisions: list[tuple[float, Plan, Verdict | None]] = []
-        self.samples: list[tuple[float, float, Doubles]] = []
+        self.samples: list[tuple[float, Doubles]] = []
         self.stopped_s: float | None = None
 
     def run(self) -> Outcome:
         for second in range(1, self.setting.seconds + 1):
             self.run_once()
             if second % self.setting.sample_s == 0 or self.stopped_s is not None:
-                made = float(self.world.made.sum()) + self.world.late
-                self.samples.append((self.world.time_s, made, self.world.memory_bytes))
+                self.samples.append((self.world.time_s, self.world.memory_bytes))
             if self.stopped_s is not None:
                 break
         return self._outcome()
@@ -169,7 +167,7 @@ class _Run:
         on_disk = world.disk * world.workload.row_bytes
         work = node_sums(world.owner, world.owed, nodes) / setting.join_rows_per_s
         work = work + node_sums(world.owner, on_disk, nodes) / setting.read_bytes_per_s
-        times, made, memory = zip(*self.samples, strict=True)
+        times, memory = zip(*self.samples, strict=True)
         return Outcome(
             float(world.made.sum()) + world.late,
             float(world.owed.sum()),
@@ -180,7 +178,6 @@ class _Run:
             self.counts["cleanup"],
             self.stopped_s,
             np.array(times),
-            np.array(made),
             np.array(memory),
             tuple(self.decisions),
         )

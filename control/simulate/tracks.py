@@ -221,17 +221,3 @@ class Box:
             for mask, rows in zip(join.masks, join.sides, strict=True)
             if mask & (mask - 1)
         )
-
-
-def batch_join(arrivals: Arrivals, tree: Tree, window_s: float) -> Ids:
-    """All results, by joining everything with everything at once."""
-    held: dict[Mask, Rows] = {}
-    for n, times in enumerate(arrivals.times):
-        ids = np.full((len(times), len(arrivals)), ABSENT, np.int32)
-        ids[:, n] = np.arange(len(times))
-        held[1 << n] = Rows(ids, times, times, np.zeros(len(times), dtype=np.bool_))
-    for parts in joins(tree):
-        join = Join(parts, arrivals, window_s)
-        left, right = join.masks
-        held[left | right] = join.matches(held[left], 0, held[right])
-    return held[below(tree)].ids

@@ -20,9 +20,6 @@ if TYPE_CHECKING:
     from engine.adapt.desk import Desk
 
 CATCH_UPS = 3  # copies of what has come since, before groups are held for the last one
-LAST_BYTES = (
-    4_000_000  # so little is copied while groups are held, not before: a job costs more than that
-)
 
 
 def move(desk: Desk, log: Log, step: Move) -> Course:

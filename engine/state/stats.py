@@ -37,10 +37,6 @@ class GroupDelta:
         return GroupDelta(*(np.array(a, dtype=np.int64) for a in raw))
 
 
-_NONE = np.zeros(0, dtype=np.int64)
-NOTHING = GroupDelta(_NONE, _NONE, _NONE, _NONE)
-
-
 class GroupStats:
     """The running statistics of one operator's groups."""
 

@@ -18,12 +18,12 @@ from control.limits import OPEN
 from control.plans import move_of, spill_of, step_to_json
 from control.policies.local_spill import LocalSpill
 from control.rules import rule_from
-from control.simulate.agree import agreement, replay_agreement
 from control.simulate.backtest import Fired, Setting, backtest, recorded, through
 from control.simulate.replay import Replay
 from control.simulate.workloads import Workload, classes, drifting
 from control.simulate.world import World
 from control.snapshot import ClusterSnapshot, History
+from tests.control.agree import agreement, replay_agreement
 from tests.control.stage import QUERY, START_S, Stage
 
 MB = 1_000_000

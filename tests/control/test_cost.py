@@ -18,7 +18,6 @@ from control.cost.price import cpu_price, load, load_change, tick_s
 from control.cost.recalibrate import (
     CLIP,
     Estimate,
-    brier,
     estimates_of,
     learned,
     numbers_of,
@@ -320,5 +319,3 @@ def test_one_measurement_moves_an_estimate_by_its_gain() -> None:
     numbers = Coefficients()
     known = learned(estimates_of(numbers), "move_bandwidth", 50e6, 100e6)
     assert numbers_of(numbers, known).bandwidth_bytes_per_s < 100e6
-    assert brier([(0.8, True), (0.4, False)]) == pytest.approx(0.1)
-    assert brier([]) == 0

@@ -185,9 +185,6 @@ def test_figures_fit_together(
     old, new = data.draw(st.sampled_from(trees)), data.draw(st.sampled_from(trees))
     look_ = outlook(model, old, budget=2 * 10**9, busy=busy)
     told = offer(look_, Change.of(model, old, new), strategy, PACE)  # type: ignore[arg-type]
-    assert told.gain_row_s == pytest.approx(
-        told.nothing_row_s - told.cost_row_s - told.after_row_s, rel=1e-9, abs=1e-6
-    )
     assert told.cost_row_s >= -1e-6 * abs(told.nothing_row_s) - 1e-6 and isfinite(told.gain_row_s)
     assert told.sure.p10 <= told.sure.p50 <= told.sure.p90
     again = offer(look_, Change.of(model, old, new), strategy, PACE)  # type: ignore[arg-type]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 from control.errors import PlanError
 from control.migration.model import Model, load_of
 from control.migration.optimise import same_joins
-from control.migration.propose import pace_from, price, proposals, summary, told
+from control.migration.propose import price, proposals, summary, told
 from control.migration.statistics import QueryShape, Statistics
 from control.migration.strategies import Pace
 from control.migration.trees import Tree, mask_of
@@ -33,7 +34,8 @@ def test_what_ticks_tell_leads_to_the_better_order() -> None:
     for tick in ticks(arrivals, OLD, window):
         statistics.add(tick)
     model = statistics.model()
-    pace = pace_from(statistics, Pace())
+    prices = statistics.prices
+    pace = replace(Pace(), join_s=prices.join_s, insert_s=prices.insert_s)
     assert pace.join_s == pytest.approx(JOIN_S, rel=0.1)
     found = proposals(outlook(model, OLD), model, OLD, pace)
     true = Model.of([15.0] * 4, CHAIN, s, window)

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from control.migration.lengths import Times, crossover, moving_s, span_s
 from control.migration.model import Model, load_of
-from control.migration.trees import Tree, mask_of
+from control.migration.trees import Mask, Tree, below, joins, mask_of
 from control.simulate.migrate import FREE, Pace, Ran, run
-from control.simulate.tracks import Arrivals, Box, Ids, Work, arrived, batch_join, poisson
+from control.simulate.tracks import ABSENT, Arrivals, Box, Ids, Join, Rows, Work, arrived, poisson
 from tests.control.migration.made import all_trees, graphs
 
 CHAIN = [0b0011, 0b0110, 0b1100]
@@ -21,6 +21,20 @@ NEW: Tree = (((1, 2), 3), 0)
 
 def multiset(ids: Ids) -> list[tuple[int, ...]]:
     return sorted(map(tuple, ids.tolist()))
+
+
+def batch_join(arrivals: Arrivals, tree: Tree, window_s: float) -> Ids:
+    """All results, by joining everything with everything at once."""
+    held: dict[Mask, Rows] = {}
+    for n, times in enumerate(arrivals.times):
+        ids = np.full((len(times), len(arrivals)), ABSENT, np.int32)
+        ids[:, n] = np.arange(len(times))
+        held[1 << n] = Rows(ids, times, times, np.zeros(len(times), dtype=np.bool_))
+    for parts in joins(tree):
+        join = Join(parts, arrivals, window_s)
+        left, right = join.masks
+        held[left | right] = join.matches(held[left], 0, held[right])
+    return held[below(tree)].ids
 
 
 @given(
