@@ -26,7 +26,7 @@ NODE_GAUGES = (
     ("node_budget_bytes", "Memory budget; none: no limit.", "budget_bytes"),
     ("node_rows_in_per_second", "Rows in, each second.", "rows_in_per_s"),
     ("node_rows_out_per_second", "Results, each second.", "rows_out_per_s"),
-    ("node_busy_ratio", "Share of the last tick that the node worked.", "busy"),
+    ("node_busy_ratio", "Share of the last round that the node worked.", "busy"),
 )
 QUERY_GAUGES = (
     ("query_rows_in_per_second", "Rows in, each second.", "rows_in_per_s"),

@@ -20,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from control.cost.coefficients import LocalRule
 from control.errors import SnapshotError
 from control.migration.joins import Joins
 from control.snapshot import ClusterSnapshot, Groups, History, Nodes, Operator
@@ -43,6 +44,7 @@ def pack(snapshot: ClusterSnapshot) -> bytes:
         "history": asdict(snapshot.history),
         "columns": [column.name for column in fields(Groups)],
         "joins": snapshot.joins.pack() if snapshot.joins is not None else None,
+        "spill_rule": asdict(snapshot.spill_rule) if snapshot.spill_rule is not None else None,
     }
     text = json.dumps(head, separators=(",", ":")).encode()
     nodes = _columns_out(snapshot.nodes, frozenset())
@@ -64,6 +66,7 @@ def unpack(body: bytes) -> ClusterSnapshot:
             Groups(**_columns_in(Groups, groups)),
             History(**head["history"]),
             Joins.unpack(head.get("joins")),
+            LocalRule(**rule) if (rule := head.get("spill_rule")) else None,
         )
     except (pa.ArrowException, KeyError, TypeError, ValueError) as error:
         raise _damaged(error) from error

@@ -46,6 +46,10 @@ class Dispatcher:
         self.store, self.clock = store, clock
         self._ports = Ports(store, random, check, token_s, keeper)
 
+    def new_id(self, now_s: float) -> str:
+        """Of a command that begins at that time."""
+        return self._ports.id(now_s)
+
     def dispatch(self, kind: str, body: Json, actor: Actor, query: str = "") -> Answer:
         """Everything that changes anything goes through here."""
         body = {name: value for name, value in body.items() if value is not None}

@@ -64,7 +64,8 @@ def evaluate(
     refusals = judged(plan, snapshot, running, mine)
     if refusals:
         return Found(Outcome.NOTHING, refusals[0], None, {}, {**said, "refusals": refusals})
-    preview = predict.preview(plan, snapshot, numbers, rule=node_rule(rule))
+    known = snapshot.spill_rule or node_rule(rule)
+    preview = predict.preview(plan, snapshot, numbers, rule=known)
     whole = preview["whole"]
     said["gain"] = {name: whole[name] for name in ("gain_row_s", "cost_row_s", "chance")}
     if lock.mode is Mode.AUTO and (doubt := doubted(rule, whole)):

@@ -7,18 +7,21 @@ and the API to say why a rule does not fire.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from typing import Any
 
 from control.actions import State
+from control.conduct import conduct_of, told_conduct
 from control.handling.base import FRESH_S, Ports
 from control.handling.plans import left_of_day, on_hold
 from control.kinds import Asked
 from control.ledger import ActionRow, CommandState, ProposalState, RuleRow
 from control.people import Actor, Role, Source
+from control.policies.flux import by_rounds
 from control.ports import Store
-from control.rules import Mode, Rule
+from control.rules import Mode, Rule, rule_from
+from control.samples import Sample
 from control.schedule import Turn, quiet_until, turn
 from control.units import said
 
@@ -26,6 +29,7 @@ STOPPED_S = 600.0  # a person stopped it: it leaves the query alone for as long
 WAIT_MAX_S = 600.0  # so long a due schedule waits for what is over soon
 WAITS_FROM_S = 60.0  # schedules that come more often do not wait: they come again
 LOOKS_MAX = 64  # spans of quiet that are gone through to find when it may next
+RoundId = tuple[int, float]  # number and beginning: a restart of the engine counts from 1 again
 ENGINE = "engine"
 LIVE = "running"
 
@@ -87,11 +91,16 @@ class Facts:
     editor_disabled: bool = False
     bytes_left: float = float("inf")
     pause_left_s: float = float("inf")
+    round: RoundId | None = None  # that the newest figures are of; None: none has ended
+    decided_round: RoundId | None = None  # that the rule last decided on
+    rule: str = ""
+    conducts: bool = False  # does the rule say how nodes spill, or how long rounds are?
+    conduct_by: str = ""  # the rule that the query's nodes go by
 
 
 @dataclass(frozen=True, slots=True)
 class Interlock:
-    """`mode`: what it would do; `fallback` says why that is less than it is set to."""
+    """`mode`: what it would do; `fallback` says why what it does is less than it is set to."""
 
     blockers: tuple[Blocker, ...]
     mode: Mode
@@ -111,6 +120,15 @@ class Interlock:
 
 def interlock(rule: Rule, facts: Facts) -> Interlock:
     """Everything that stands in a rule's way now."""
+    now = turn_of(rule, facts)
+    found = [*_set(rule, facts, now), *_engine(facts), *_others(facts)]
+    mode, fallback = _mode(facts)
+    return Interlock(tuple(found), mode, now, _next(rule, facts, now, found), fallback)
+
+
+def turn_of(rule: Rule, facts: Facts) -> Turn:
+    """By its schedule. A policy that goes by rounds is due when one has ended, and decides once on each: `every` says no
+    more then, `cron` still does."""
     now = turn(
         rule.schedule,
         facts.now_s,
@@ -118,9 +136,12 @@ def interlock(rule: Rule, facts: Facts) -> Interlock:
         changed_s=facts.changed_s,
         anchor_s=facts.anchor_s,
     )
-    found = [*_set(rule, facts, now), *_engine(facts), *_others(facts)]
-    mode, fallback = _mode(facts)
-    return Interlock(tuple(found), mode, now, _next(rule, facts, now, found), fallback)
+    if not by_rounds(rule.policy):
+        return now
+    fresh = facts.round is not None and facts.round != facts.decided_round
+    if rule.schedule.cron is not None:
+        return replace(now, due=now.due and fresh)
+    return Turn(fresh, None, facts.now_s if fresh else None)
 
 
 def _set(rule: Rule, facts: Facts, now: Turn) -> list[Blocker]:
@@ -132,7 +153,10 @@ def _set(rule: Rule, facts: Facts, now: Turn) -> list[Blocker]:
         text = f"automation is held by {facts.hold_by or 'somebody'}"
         found.append(Blocker(Block.HOLD, text, facts.hold_until_s))
     if not now.due:
-        found.append(Blocker(Block.NOT_DUE, f"its schedule: {rule.schedule}", now.next_s))
+        text = f"its schedule: {rule.schedule}"
+        if by_rounds(rule.policy):
+            text = "it decides once on each round, when it has ended" + _decided(facts)
+        found.append(Blocker(Block.NOT_DUE, text, now.next_s))
     quiet = quiet_until(rule.quiet, at, rule.zone)
     if quiet is not None:
         spans = ", ".join(map(str, rule.quiet))
@@ -149,6 +173,12 @@ def _set(rule: Rule, facts: Facts, now: Turn) -> list[Blocker]:
         if since is not None and since <= at < since + wait:
             found.append(Blocker(why, f"{said(wait)} must pass {text}", since + wait))
     return found
+
+
+def _decided(facts: Facts) -> str:
+    if facts.round is None:
+        return "; none has ended yet"
+    return f"; it has decided on round {facts.round[0]}"
 
 
 def _engine(facts: Facts) -> list[Blocker]:
@@ -190,7 +220,8 @@ def _others(facts: Facts) -> list[Blocker]:
 
 
 def _mode(facts: Facts) -> tuple[Mode, str]:
-    """Auto needs an editor who may still ask for it; without one it only proposes."""
+    """Auto needs an editor who may still ask for it; without one it only proposes. Of two rules that are in auto from
+    before, nodes go by one."""
     if facts.mode is not Mode.AUTO:
         return facts.mode, ""
     editor = facts.editor or "nobody"
@@ -201,6 +232,9 @@ def _mode(facts: Facts) -> tuple[Mode, str]:
     if not facts.editor_role.covers(Role.ADMIN):
         text = f"only proposes: its editor, {editor}, is {facts.editor_role}; auto needs an admin"
         return Mode.PROPOSE, text
+    if facts.conduct_by and facts.conduct_by != facts.rule and facts.conducts:
+        text = f"its nodes' own spills and rounds go by rule {facts.conduct_by}, not by this one"
+        return Mode.AUTO, text
     return Mode.AUTO, ""
 
 
@@ -211,6 +245,8 @@ def _next(rule: Rule, facts: Facts, now: Turn, blockers: Sequence[Blocker]) -> f
     if any(b.until_s is None for b in others):
         return None
     at = max([facts.now_s, *(b.until_s for b in others if b.until_s is not None)])
+    if by_rounds(rule.policy) and rule.schedule.cron is None:
+        return at if now.due else None
     if now.due and (not others or (_seldom(now) and all(b.why in PASSING for b in others))):
         return at
     for _ in range(LOOKS_MAX):
@@ -277,7 +313,35 @@ def facts(store: Store, row: RuleRow, query: str, now_s: float) -> Facts:
         bool(editor and editor.disabled),
         size,
         pause_s,
+        round=_round(sample),
+        decided_round=_round_id(store.kept.get(decided_name(row.name, query))),
+        rule=row.name,
+        conducts=conduct_of(rule_from(row.text).policy) is not None,
+        conduct_by=told_conduct(known).rule if known else "",
     )
+
+
+def _round(sample: Sample | None) -> RoundId | None:
+    """The last round that has ended, as the newest sample has it."""
+    history = sample.snapshot.history if sample else None
+    if history is None or not history.round_number:
+        return None
+    return (history.round_number, history.round_start_s)
+
+
+def _round_id(kept: Any) -> RoundId | None:
+    return (int(kept[0]), float(kept[1])) if kept else None
+
+
+def decided_name(rule: str, query: str) -> str:
+    """The name under which is kept on which round of a query a rule last decided."""
+    return f"round:{rule}:{query}"
+
+
+def decided_on(store: Store, rule: str, sample: Sample) -> None:
+    """A rule has decided on the round that a sample is of."""
+    if (found := _round(sample)) is not None:
+        store.kept.put(decided_name(rule, sample.query), list(found))
 
 
 def _stopped(row: RuleRow, recent: Sequence[ActionRow], proposals: Sequence[Any]) -> float | None:

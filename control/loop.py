@@ -14,6 +14,7 @@ from typing import Any
 
 from control import proposals, schedule
 from control.arbiter import Running
+from control.charge import Conducting
 from control.cost.coefficients import Coefficients
 from control.dispatch import Dispatcher
 from control.errors import ControlError, StoreError
@@ -23,6 +24,7 @@ from control.handling.plans import limits_for
 from control.interlock import (
     Facts,
     Interlock,
+    decided_on,
     facts,
     interlock,
     interlock_to_json,
@@ -33,6 +35,7 @@ from control.learn import BASE, numbers
 from control.ledger import Evaluation, ProposalState, RuleRow, Wanted
 from control.limits import Limits
 from control.people import Actor, Role, Source
+from control.policies.flux import by_rounds
 from control.ports import Store
 from control.rules import Mode, Rule, rule_from
 from control.samples import Sample
@@ -61,6 +64,7 @@ class Loop:
         base: Coefficients = BASE,
     ) -> None:
         self.store, self.dispatcher, self.clock, self.base = store, dispatcher, clock, base
+        self.conducting = Conducting(store, dispatcher.new_id)
         self._parsed: dict[str, tuple[str, Rule]] = {}
         self._said: dict[tuple[str, str], tuple[Any, Mapping[str, Any]]] = {}
 
@@ -70,6 +74,7 @@ class Loop:
         done = Round()
         self.store.proposals.expire(now)
         self._outdated()
+        self.conducting.run_once(now)
         for row in self.store.rules.all():
             try:
                 self._rule(row, now, done)
@@ -94,12 +99,17 @@ class Loop:
         if row.mode == Mode.OFF:
             return
         rule = self._of(row)
+        rounds = by_rounds(rule.policy) and rule.schedule.cron is None
         turn = turn_of(rule, row, now_s)
-        if not turn.due:
+        if not turn.due and not rounds:
             if turn.mark_s is not None:
                 self.store.rules.fired(row.name, turn.mark_s, None)
             return
         locks = {query: self._lock(rule, row, query, now_s) for query in self._queries(rule)}
+        if rounds:  # each query has its own
+            locks = {query: found for query, found in locks.items() if found[0].turn.due}
+            if not locks:
+                return
         if not waits(turn, [lock for lock, _ in locks.values()], now_s):
             self.store.rules.fired(row.name, now_s, None)
         for query, (lock, known) in locks.items():
@@ -131,6 +141,8 @@ class Loop:
             return blocked(lock)
         actor = actor_of(row, known, lock)
         found = wanted(self.store, rule, lock, sample, actor, now_s, self.base)
+        if by_rounds(rule.policy):
+            decided_on(self.store, row.name, sample)
         if found.plan is None:
             return found
         done = self._act(found, lock, actor, query)

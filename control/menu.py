@@ -14,13 +14,13 @@ import numpy as np
 from control.cost.coefficients import Coefficients, LocalRule
 from control.cost.exact import Exact, exact
 from control.cost.options import Option, Priced
-from control.cost.outlook import Outlook, look
+from control.cost.outlook import Outlook, look, rule_of
 from control.cost.search import Breadth, ranked
 from control.limits import Limits
 from control.orders import better_orders
 from control.plans import Plan, Reason, Step, Topic, plan_to_json, step_to_json
 from control.policies.best_gain import rows_of, step_of
-from control.predict import HORIZON, NODE_RULE, gains
+from control.predict import HORIZON, gains
 from control.snapshot import NO_LIMIT, ClusterSnapshot, Doubles, node_sums
 
 SEARCHED = Breadth(senders=4, receivers=3, spills=4, cleanups=4)
@@ -34,7 +34,7 @@ def menu(
     snapshot: ClusterSnapshot,
     numbers: Coefficients,
     limits: Limits,
-    rule: LocalRule = NODE_RULE,
+    rule: LocalRule | None = None,
     seed: int = 0,
     most: int = 8,
 ) -> list[dict[str, Any]]:
@@ -54,7 +54,7 @@ def _orders(
     snapshot: ClusterSnapshot,
     numbers: Coefficients,
     limits: Limits,
-    rule: LocalRule,
+    rule: LocalRule | None,
     seed: int,
     most: int,
 ) -> list[dict[str, Any]]:
@@ -178,13 +178,13 @@ def _nothing(outlook: Outlook) -> dict[str, Any]:
 
 
 def forecast(
-    snapshot: ClusterSnapshot, numbers: Coefficients, rule: LocalRule = NODE_RULE
+    snapshot: ClusterSnapshot, numbers: Coefficients, rule: LocalRule | None = None
 ) -> list[float | None]:
     """By node: seconds until it is full and spills by its own rule, at today's growth; None: not within a
     day, or no budget, or not alive. 0: it is full."""
     del numbers  # growth is measured, not modelled; every function here is called alike
     nodes = snapshot.nodes
-    limit = nodes.budget_bytes * rule.threshold
+    limit = nodes.budget_bytes * (rule or rule_of(snapshot)).threshold
     curve = memory_ahead(snapshot, TIMES)
     over = curve >= limit[:, None]
     out: list[float | None] = []

@@ -39,9 +39,6 @@ UNKNOWN = (
 NONE = "no other order makes fewer rows in between or keeps less state"
 HORIZON = Horizon()
 SLICES = 6  # of a node and operator: all groups alike are in another order's hands, so few will do
-NODE_RULE = LocalRule(
-    threshold=0.9, percent=30.0
-)  # the engine's own, where a query says nothing else
 
 
 @dataclass(frozen=True)
@@ -65,7 +62,7 @@ def better_orders(
     numbers: Coefficients,
     limits: Limits = OPEN,
     *,
-    rule: LocalRule = NODE_RULE,
+    rule: LocalRule | None = None,
     horizon: Horizon = HORIZON,
     seed: int = 0,
 ) -> list[dict[str, Any]]:
@@ -81,7 +78,7 @@ def better(
     snapshot: ClusterSnapshot,
     numbers: Coefficients,
     *,
-    rule: LocalRule = NODE_RULE,
+    rule: LocalRule | None = None,
     horizon: Horizon = HORIZON,
     seed: int = 0,
 ) -> list[Priced]:
@@ -100,7 +97,7 @@ def priced_order(
     order: str,
     strategy: str = AUTO,
     *,
-    rule: LocalRule = NODE_RULE,
+    rule: LocalRule | None = None,
     horizon: Horizon = HORIZON,
     seed: int = 0,
 ) -> dict[str, Any]:
@@ -121,7 +118,7 @@ def priced(
     order: str,
     strategy: str = AUTO,
     *,
-    rule: LocalRule = NODE_RULE,
+    rule: LocalRule | None = None,
     horizon: Horizon = HORIZON,
     seed: int = 0,
     waits: bool | None = None,
@@ -148,7 +145,7 @@ def _outlook(
     snapshot: ClusterSnapshot,
     joins: Joins,
     numbers: Coefficients,
-    rule: LocalRule,
+    rule: LocalRule | None,
     horizon: Horizon,
 ) -> tuple[Outlook, Pace]:
     """What orders are compared against; ticks have the cores that the query tells of."""

@@ -34,9 +34,6 @@ from control.plans import (
 from control.snapshot import NO_LIMIT, ClusterSnapshot, Longs
 
 HORIZON = Horizon()
-NODE_RULE = LocalRule(
-    threshold=0.9, percent=30.0
-)  # the engine's own, where a query says nothing else
 SLICES_DRAWN_MAX = 20_000  # draws × slices of one comparison
 DRAWS_MIN = 40
 STEPS_DRAWN_MAX = 12  # beyond these a step's gain has no quantiles of its own
@@ -48,7 +45,7 @@ def preview(
     numbers: Coefficients,
     seed: int = 0,
     *,
-    rule: LocalRule = NODE_RULE,
+    rule: LocalRule | None = None,
     horizon: Horizon = HORIZON,
 ) -> dict[str, Any]:
     """A plan's predicted figures. PlanError when it names a group that does not exist."""

@@ -12,7 +12,6 @@ import numpy as np
 from control.arbiter import Refusal, Why, judge_percent
 from control.cost.coefficients import Coefficients, LocalRule
 from control.errors import PlanError
-from control.orders import NODE_RULE
 from control.plans import (
     KINDS,
     STRATEGIES,
@@ -61,7 +60,7 @@ def plan_for(
     seed: int = 0,
     *,
     numbers: Coefficients = BASE,
-    rule: LocalRule = NODE_RULE,
+    rule: LocalRule | None = None,
 ) -> Plan | Refusal:
     """The plan that a request asks for. Percent and bytes take groups least productive first for a
     spill (`by`), most productive first for a move, largest first for a cleanup. `numbers` and the nodes' own `rule`
@@ -142,7 +141,7 @@ def _step(request: Request, snapshot: ClusterSnapshot, rows: Longs) -> Step:
 
 
 def _order(
-    request: Request, snapshot: ClusterSnapshot, numbers: Coefficients, rule: LocalRule
+    request: Request, snapshot: ClusterSnapshot, numbers: Coefficients, rule: LocalRule | None
 ) -> Plan | Refusal:
     asked = migrate_to(request.order or "", request.strategy, snapshot)
     found = settled(asked, snapshot, numbers, rule)

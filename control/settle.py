@@ -15,7 +15,7 @@ from control.cost.coefficients import Coefficients, LocalRule
 from control.errors import PlanError
 from control.migration.gain import Offer
 from control.migration.propose import summary, verdict
-from control.orders import NODE_RULE, UNKNOWN, Priced, better, none_better, priced
+from control.orders import UNKNOWN, Priced, better, none_better, priced
 from control.plans import AUTO, STRATEGIES, Migrate, Plan, Reason, Step, Topic
 from control.snapshot import ClusterSnapshot
 
@@ -37,7 +37,7 @@ def settled(
     step: Migrate,
     snapshot: ClusterSnapshot,
     numbers: Coefficients,
-    rule: LocalRule = NODE_RULE,
+    rule: LocalRule | None = None,
 ) -> Settled | Refusal:
     """Without an order: the best there is. By `auto`: the strategy that is recommended. Moving state: while ticks wait,
     where that costs less."""
@@ -57,7 +57,7 @@ def settled(
 
 
 def concrete(
-    plan: Plan, snapshot: ClusterSnapshot, numbers: Coefficients, rule: LocalRule = NODE_RULE
+    plan: Plan, snapshot: ClusterSnapshot, numbers: Coefficients, rule: LocalRule | None = None
 ) -> Plan | Refusal:
     """A plan with nothing left to be chosen, and why what was chosen."""
     steps, said = list[Step](), list[Reason]()
@@ -74,7 +74,7 @@ def concrete(
 
 
 def _best(
-    step: Migrate, snapshot: ClusterSnapshot, numbers: Coefficients, rule: LocalRule
+    step: Migrate, snapshot: ClusterSnapshot, numbers: Coefficients, rule: LocalRule | None
 ) -> Settled | Refusal:
     if snapshot.joins is None or not snapshot.joins.known:
         return Refusal(Why.NO_PICTURE, UNKNOWN)

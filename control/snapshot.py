@@ -17,6 +17,7 @@ import numpy.typing as npt
 from control.errors import SnapshotError
 
 if TYPE_CHECKING:
+    from control.cost.coefficients import LocalRule
     from control.migration.joins import Joins
 
 Longs = npt.NDArray[np.int64]
@@ -38,7 +39,7 @@ class Nodes:
     disk_free_bytes: Longs
     rows_in_per_s: Doubles
     rows_out_per_s: Doubles
-    busy: Doubles  # share of the last round that it was not idle, 0..1
+    busy: Doubles  # share of the last round that it worked: its steps' seconds by the round's, 0..1
     alive: Bools
 
     @staticmethod
@@ -81,7 +82,7 @@ class Groups:
     rows_out: Longs
     rows_in_per_s: Doubles
     rows_out_per_s: Doubles
-    rows_in_round: Longs  # since the last round
+    rows_in_round: Longs  # in the last round that has ended; before that, in the first so far
     rows_out_round: Longs
     bytes_per_s: Doubles  # of new state
     last_insert_s: Doubles
@@ -111,15 +112,17 @@ class History:
     """What the query's adaptations have done so far, as far as decisions depend on it."""
 
     last_adaptation_s: float = NEVER_S  # end of the last move or forced spill
-    round_start_s: float = NEVER_S  # when statistics were last started
-    round_s: float = 0.0  # how long this round collects (Flux's δ)
+    round_start_s: float = NEVER_S  # when the round began that the figures are of
+    round_s: float = 0.0  # how long that round was to collect (Flux's δ)
     move_phase_s: float = 0.0  # length of the last move phase; 0 when nothing moved
-    forced_spill_bytes: int = 0  # spilled by the coordinator, not on overflow
+    forced_spill_bytes: int = 0  # spilled because somebody asked for it, not on overflow
+    round_number: int = 0  # of the round that the figures are of; 0: none has ended
 
 
 @dataclass(frozen=True)
 class ClusterSnapshot:
-    """One query at one time. `joins`: None where nobody tells."""
+    """One query at one time. `joins`: None where nobody tells; `spill_rule`: when its nodes spill by themselves, None
+    where nobody tells."""
 
     query: str
     version: int
@@ -129,6 +132,7 @@ class ClusterSnapshot:
     groups: Groups
     history: History = field(default_factory=History)
     joins: Joins | None = None
+    spill_rule: LocalRule | None = None
 
     def __post_init__(self) -> None:
         _same_lengths("nodes", self.nodes)

@@ -72,6 +72,13 @@ class Outcome:
         """Spark's names for these; empty where it is the driver itself, or not known."""
         return {node: head["executor_id"] for (_, node), head in self.heads.items()}
 
+    def worked_s(self) -> dict[int, float]:
+        """How long each node's steps took."""
+        out: dict[int, float] = {}
+        for (_, node), head in self.heads.items():
+            out[node] = out.get(node, 0.0) + head["wall_s"]
+        return out
+
     def of_node(self, node: int, name: str) -> Any:
         return sum(head[name] for (_, n), head in self.heads.items() if n == node)
 

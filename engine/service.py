@@ -16,6 +16,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from control.conduct import Conduct, conduct_name, to_json
+from control.conduct import from_json as conduct_from_json
 from control.errors import StoreError
 from control.ledger import Command, CommandState, QueryRow, Wanted
 from control.ports import Secrets, Store
@@ -259,6 +261,8 @@ class Service:
             return None
         if command.kind == "workload":
             return self._workload(self._find(command.query), command.body)
+        if command.kind == "conduct":
+            return self._conduct(self._find(command.query), command.body)
         kept = self._kept.get(command.query)
         if kept is not None and command.kind == "query.start":
             kept.wanted = None  # it is tried again, even where it failed before
@@ -308,13 +312,24 @@ class Service:
         kept.told = None
         return "; ".join(said)
 
+    def _conduct(self, kept: _Kept, body: Mapping[str, Any]) -> str:
+        """What a rule asks of the nodes, or that none does any more; a query that does not run finds it in the store."""
+        raw = body["conduct"]
+        conduct = conduct_from_json(raw) if raw else None
+        if kept.watched is not None:
+            kept.watched.desk.conduct_by(conduct)
+        kept.told = None
+        by = f"rule {conduct.rule}" if conduct is not None else "no rule"
+        return f"nodes of {kept.row.name} go by {by} from the next tick on"
+
     def _ended(self, id: str, state: CommandState, text: str) -> None:
         self._ends.append((id, state, text))
 
     # -- what came of it -----------------------------------------------------------------------------
 
     def _seated(self, run: QueryRun, desk: Desk) -> None:
-        """A query is about to tick: watch it. Called by its thread; the store is asked for no more than its budgets."""
+        """A query is about to tick: watch it. Called by its thread; the store is asked for no more than its
+        budgets, and what a rule asks of its nodes."""
         kept = self._kept[run.spec.name]
         telemetry = Telemetry(self.take, self.clock, self.settings.trigger_seconds)
         desk.ticker.ports = (*desk.ticker.ports, telemetry)
@@ -324,9 +339,11 @@ class Service:
         kept.watched = Watched(run.spec.name, desk, kept.watched)
         try:
             budgets = self.store.kept.get(budgets_of(run.spec.name)) or {}
+            conduct = self.store.kept.get(conduct_name(run.spec.name))
         except StoreError as error:
             self._say(str(error))
-            budgets = {}
+            budgets, conduct = {}, None
+        desk.conduct_by(conduct_from_json(conduct) if conduct else None)
         desk.budgets.update({int(n): int(most) for n, most in budgets.items()})
 
     def _tell(self) -> None:
@@ -387,6 +404,7 @@ def _about(kept: _Kept, status: QueryStatus) -> dict[str, Any]:
         "slow": {str(node): seconds for node, seconds in kept.slow.items() if seconds},
         "sink": {"format": spec.sink.format, "path": spec.sink.path},
         "since_s": status.since_s,
+        "conduct": to_json(led) if (led := _led(kept)) is not None else None,
     }
 
 
@@ -394,6 +412,11 @@ def _as_shown(options: Mapping[str, str]) -> dict[str, str]:
     """A stream's options as every viewer may see them."""
     shown = options.shown() if isinstance(options, Options) else redacted_json(options)
     return {name.lower(): text for name, text in shown.items()}
+
+
+def _led(kept: _Kept) -> Conduct | None:
+    """What a rule has asked of the nodes."""
+    return kept.watched.desk.led if kept.watched is not None else None
 
 
 def _options(spec: QuerySpec, stream: str) -> dict[str, str]:

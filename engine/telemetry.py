@@ -7,7 +7,7 @@ decisions are made from. Who takes it must not wait.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from engine.adapt.desk import Desk
 
 LEAST_S = 0.5  # between two samples
-BUSY_HALF_LIFE_S = 10.0
 LIVE_S = 86_400.0  # event times further back than this are not those of live input
 CHANGES_MAX = 20_000
 
@@ -36,7 +35,6 @@ class _Sum:
     null_keys: int = 0
     held: int = 0
     checkpoint_bytes: int = 0
-    wall_s: dict[int, float] = field(default_factory=dict)
     operators: dict[tuple[str, int], list[float]] = field(default_factory=dict)
 
     def add(self, report: TickReport) -> None:
@@ -46,8 +44,6 @@ class _Sum:
         self.null_keys += report.null_key_rows
         self.held = report.held_rows
         self.checkpoint_bytes += sum(node.checkpoint_bytes for node in report.nodes)
-        for node in report.nodes:
-            self.wall_s[node.node] = self.wall_s.get(node.node, 0.0) + node.wall_s
         for op in report.operators:
             sums = self.operators.setdefault((op.operator, op.node), [0.0] * 4)
             for at, value in enumerate((op.rows_in, op.rows_out, op.cpu_s, op.wall_s)):
@@ -63,7 +59,6 @@ class Telemetry:
     ) -> None:
         self._take, self._clock = take, clock
         self._sum = _Sum()
-        self._busy = np.zeros(0)
         self._at_s = clock()
         self._rates = BatchRates(self._at_s, every_s)
         self._version = -1
@@ -80,21 +75,9 @@ class Telemetry:
         version = desk.ticker.manifest.version
         if now - self._at_s < LEAST_S or (version == self._version and now - self._at_s < 1.0):
             return
-        elapsed, self._at_s, self._version = max(now - self._at_s, 1e-3), now, version
+        self._at_s, self._version = now, version
         done, self._sum = self._sum, _Sum(held=self._sum.held)
-        snapshot = self._seen(desk, done, elapsed)
-        self._take(self._sample(desk, snapshot, done))
-
-    def _seen(self, desk: Desk, done: _Sum, elapsed: float) -> ClusterSnapshot:
-        """The desk's snapshot with what only this knows: how busy nodes are."""
-        bare = desk.snapshot()
-        nodes = len(bare.nodes)
-        if len(self._busy) != nodes:
-            self._busy = np.zeros(nodes)
-        wall = _by_node(done.wall_s, nodes)
-        weight = 1 - 0.5 ** (elapsed / BUSY_HALF_LIFE_S)
-        self._busy += weight * (np.minimum(wall / elapsed, 1.0) - self._busy)
-        return replace(bare, nodes=replace(bare.nodes, busy=self._busy.copy()))
+        self._take(self._sample(desk, desk.snapshot(), done))
 
     def _sample(self, desk: Desk, snapshot: ClusterSnapshot, done: _Sum) -> Sample:
         nodes, rates = snapshot.nodes, self._rates.take(self._at_s)

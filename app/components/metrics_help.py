@@ -44,7 +44,7 @@ HELP: Mapping[str, Help] = {
     "busy": Help(
         "Busy",
         "How much of the last round a node was working.",
-        "Seconds of its task over seconds of the tick, 0 to 100 %.",
+        "Seconds that its steps took in the last round (10 s, where no rule says otherwise), by the round's seconds.",
         "One node far above the others holds up every tick: move productive groups off it.",
     ),
     "rows_out": Help(

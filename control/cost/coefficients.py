@@ -46,3 +46,6 @@ class LocalRule:
 
     threshold: float = 1.0  # share of the budget
     percent: float = 30.0  # of the memory in use
+
+
+NODE_RULE = LocalRule(threshold=0.9, percent=30.0)  # the engine's own, where nobody says another

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from control.cost.coefficients import Coefficients, Horizon, LocalRule
+from control.cost.coefficients import NODE_RULE, Coefficients, Horizon, LocalRule
 from control.cost.price import cpu_price
 from control.cost.roll import Picture, Rolled, Slices, roll
 from control.policies import victims
@@ -63,11 +63,12 @@ def look(
     snapshot: ClusterSnapshot,
     numbers: Coefficients,
     horizon: Horizon,
-    rule: LocalRule,
+    rule: LocalRule | None = None,
     most: int = SLICES_MAX,
 ) -> Outlook:
     """The snapshot as slices (at most so many per node and operator), and every node rolled forward with nothing
-    done."""
+    done. Without a `rule` nodes spill as the snapshot says."""
+    rule = rule or rule_of(snapshot)
     slices, movable, _ = gathered(snapshot, horizon.seconds, most=most)
     count = len(snapshot.nodes)
     first = np.searchsorted(slices.node, np.arange(count + 1))
@@ -89,6 +90,11 @@ def look(
     alive = _alive_only(bare.picture(slices, list(range(count)), [0.0] * count), snapshot)
     nothing = roll(alive, numbers, horizon, rule)
     return Outlook(**{**vars(bare), "nothing": nothing})
+
+
+def rule_of(snapshot: ClusterSnapshot) -> LocalRule:
+    """When nodes spill by themselves."""
+    return snapshot.spill_rule or NODE_RULE
 
 
 def _alive_only(picture: Picture, snapshot: ClusterSnapshot) -> Picture:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+from control.charge import rival
 from control.handling.base import Handler, Ports, missing
 from control.kinds import Answer, Asked, Status
 from control.ledger import RuleRow
 from control.people import Role
-from control.rules import MODES, rule_from
+from control.rules import MODES, Rule, rule_from
 
 RULES_MAX = 200
 
@@ -20,6 +21,8 @@ def save(ports: Ports, asked: Asked) -> Answer:
     before = ports.store.rules.find(rule.name)
     if rule.mode == "auto" and asked.actor.role is not Role.ADMIN:
         return Answer(Status.FORBIDDEN, "only admins may save a rule in mode auto")
+    if rule.mode == "auto" and (why := _one_in_charge(ports, rule)):
+        return Answer(Status.REFUSED, why)
     if before is None and len(ports.store.rules.all()) >= RULES_MAX:
         return Answer(Status.REFUSED, f"there are {RULES_MAX} rules already, the most there may be")
     row = RuleRow(
@@ -36,6 +39,18 @@ def save(ports: Ports, asked: Asked) -> Answer:
     return Answer(Status.ACCEPTED, "saved", rule.name)
 
 
+def _one_in_charge(ports: Ports, rule: Rule) -> str:
+    """Why a rule may not be in mode auto: another one has the nodes' own parameters in hand."""
+    other = rival(ports.store.rules.all(), rule)
+    if not other:
+        return ""
+    which = "every query" if rule.query == "*" else f"query {rule.query}"
+    return (
+        f"rule {other} is in mode auto and says how nodes spill and how long rounds are; {rule.name} would say so too, for "
+        f"{which}: switch {other} off or to propose first, or give the two different queries"
+    )
+
+
 def mode(ports: Ports, asked: Asked) -> Answer:
     """Off, propose or auto. A rule that comes back counts its interval from now: it does not fire at once."""
     name, wanted = asked.body["rule"], asked.body["mode"]
@@ -46,6 +61,8 @@ def mode(ports: Ports, asked: Asked) -> Answer:
         return Answer(Status.INVALID, f"no mode {wanted!r}: one of {', '.join(MODES)}")
     if wanted == "auto" and asked.actor.role is not Role.ADMIN:
         return Answer(Status.FORBIDDEN, "only admins may switch a rule to auto")
+    if wanted == "auto" and (why := _one_in_charge(ports, rule_from(row.text))):
+        return Answer(Status.REFUSED, why)
     anchor = asked.now_s if row.mode == "off" else row.anchor_s
     editor = asked.actor.user if wanted == "auto" else row.editor
     ports.store.rules.keep(

@@ -41,9 +41,18 @@ class BestGain:
     horizon_s: float = number(300.0, 10.0, 86_400.0, "how far ahead options are compared", "s")
     span_s: float = number(15.0, 0.0, 86_400.0, "least time between two adaptations (τ)", "s")
     chance: float = number(0.8, 0.0, 1.0, "how likely a gain must be")
-    threshold: float = number(0.9, 0.05, 1.0, "share of its budget at which a node spills (θm)")
+    threshold: float = number(
+        0.9,
+        0.05,
+        1.0,
+        "share of its budget at which a node spills (θm), where the query does not tell",
+    )
     spill_percent: float = number(
-        30.0, 0.0, 100.0, "share of a node's state that its own spill takes", "%"
+        30.0,
+        0.0,
+        100.0,
+        "share of a node's state that its own spill takes, where the query does not tell",
+        "%",
     )
     least_gain_row_s: float = number(
         1.0, 0.0, 1e15, "gains below this are not worth an action", "row·s"
@@ -87,7 +96,7 @@ class BestGain:
         return choices(snapshot, self.numbers, outlook.rule, outlook.horizon, self.seed)
 
     def look(self, snapshot: ClusterSnapshot) -> Outlook:
-        rule = LocalRule(self.threshold, self.spill_percent)
+        rule = snapshot.spill_rule or LocalRule(self.threshold, self.spill_percent)
         return look(snapshot, self.numbers, Horizon(self.horizon_s), rule)
 
     def _best(

@@ -39,9 +39,18 @@ class BetterOrder:
         1.0, 0.0, 1e15, "gains below this are not worth an action", "row·s"
     )
     strategy: str = choice(AUTO, (AUTO, *STRATEGIES), "by which way (auto: the recommended one)")
-    threshold: float = number(0.9, 0.05, 1.0, "share of its budget at which a node spills (θm)")
+    threshold: float = number(
+        0.9,
+        0.05,
+        1.0,
+        "share of its budget at which a node spills (θm), where the query does not tell",
+    )
     spill_percent: float = number(
-        30.0, 0.0, 100.0, "share of a node's state that its own spill takes", "%"
+        30.0,
+        0.0,
+        100.0,
+        "share of a node's state that its own spill takes, where the query does not tell",
+        "%",
     )
     seed: int = whole(0, 0, 2**31, "of the draws")
     numbers: Coefficients = field(default_factory=Coefficients)
@@ -63,7 +72,7 @@ class BetterOrder:
         return self._best(snapshot, self.choices(snapshot))
 
     def choices(self, snapshot: ClusterSnapshot) -> list[Choice]:
-        rule = LocalRule(self.threshold, self.spill_percent)
+        rule = snapshot.spill_rule or LocalRule(self.threshold, self.spill_percent)
         horizon = Horizon(self.horizon_s)
         return choices(snapshot, self.numbers, rule, horizon, self.seed, self.strategy)
 

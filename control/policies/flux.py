@@ -1,7 +1,8 @@
 """What Flux's policies share: pairing nodes from both ends inwards, and one group per pair.
 
 Rounds: statistics are collected for δ, then groups move. The next δ is as long as the last move phase,
-half of the last δ when nothing moved, never under δmin. Who runs rounds keeps δ in the snapshot's history.
+half of the last δ when nothing moved, never under δmin. Who runs rounds (the engine's desk, simulators) tells of them in
+the snapshot's history; policies that decide by rounds have a `delta_min_s`, and decide once for each round's number.
 """
 
 from __future__ import annotations
@@ -12,9 +13,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from control.plans import Reason, Topic
-from control.snapshot import ClusterSnapshot, Doubles, History, Longs
+from control.snapshot import ClusterSnapshot, Doubles, Longs
 
-TUNE_UP, TUNE_DOWN, TUNE_MAX = 2.0, 0.9, 64.0
+DELTA_MIN_S = 10.0  # where no policy says another
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,19 +41,14 @@ def round_over(snapshot: ClusterSnapshot) -> bool:
     return snapshot.time_s - history.round_start_s >= history.round_s
 
 
-def next_round_s(history: History, delta_min_s: float) -> float:
-    """The next δ."""
-    longer = history.move_phase_s or history.round_s / 2
-    return max(longer, delta_min_s)
+def next_round_s(round_s: float, move_phase_s: float, delta_min_s: float) -> float:
+    """The next δ: as long as the move phase, or half of the last δ where nothing moved; at least δmin."""
+    return max(move_phase_s or round_s / 2, delta_min_s)
 
 
-def tuned_delta_min_s(delta_min_s: float, now_s: float, moved_back: int, moves: int) -> float:
-    """δmin by itself, which Flux leaves as future work: thrashing shows as groups that move back to
-    where they just were. More than a quarter of them doubles δmin (up to 64 times the setting), none
-    lets it shrink by a tenth, down to the setting."""
-    if moves and moved_back > moves / 4:
-        return min(now_s * TUNE_UP, delta_min_s * TUNE_MAX)
-    return max(now_s * TUNE_DOWN, delta_min_s) if not moved_back else now_s
+def by_rounds(policy: object) -> bool:
+    """Whether a policy decides when a round ends, once for each."""
+    return hasattr(policy, "delta_min_s")
 
 
 def summary(chosen: list[Pair], stopped: str, considered: int) -> list[Reason]:

@@ -8,6 +8,7 @@ from typing import ClassVar
 from control.limits import Limits
 from control.parameters import flag, number
 from control.plans import Plan, Reason, Topic
+from control.policies.flux import DELTA_MIN_S
 from control.policies.flux_load import FluxLoad
 from control.policies.flux_memory import FluxMemory
 from control.snapshot import ClusterSnapshot
@@ -24,7 +25,7 @@ class FluxHybrid:
         1.2, 1.0, 100.0, "donor / receiver utilisation must exceed this (th_imb)"
     )
     receiver_busy_max: float = number(0.9, 0.0, 1.0, "the receiver must be under this (th_util)")
-    delta_min_s: float = number(10.0, 0.01, 3600.0, "shortest collection phase (δmin)", "s")
+    delta_min_s: float = number(DELTA_MIN_S, 0.01, 3600.0, "shortest collection phase (δmin)", "s")
     on_disk: bool = flag(False, "on-disk groups may move too (operators that suspend and replay)")
 
     def decide(self, snapshot: ClusterSnapshot, limits: Limits) -> Plan:

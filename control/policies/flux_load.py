@@ -15,7 +15,7 @@ from control.limits import Limits
 from control.parameters import flag, number
 from control.plans import Plan, Reason, Topic, move_of
 from control.policies import victims
-from control.policies.flux import Pair, pairs, round_over, summary
+from control.policies.flux import DELTA_MIN_S, Pair, pairs, round_over, summary
 from control.snapshot import ClusterSnapshot, Doubles, Longs
 
 
@@ -30,7 +30,7 @@ class FluxLoad:
         1.2, 1.0, 100.0, "donor / receiver utilisation must exceed this (th_imb)"
     )
     receiver_busy_max: float = number(0.9, 0.0, 1.0, "the receiver must be under this (th_util)")
-    delta_min_s: float = number(10.0, 0.01, 3600.0, "shortest collection phase (δmin)", "s")
+    delta_min_s: float = number(DELTA_MIN_S, 0.01, 3600.0, "shortest collection phase (δmin)", "s")
     fits_memory: bool = flag(False, "move only what fits the receiver's memory")
 
     def decide(self, snapshot: ClusterSnapshot, limits: Limits) -> Plan:

@@ -14,7 +14,7 @@ import numpy as np
 from control.limits import Limits
 from control.parameters import flag, number
 from control.plans import Move, Plan, Reason, Topic, parts_at
-from control.policies.flux import Pair, pairs, round_over, summary
+from control.policies.flux import DELTA_MIN_S, Pair, pairs, round_over, summary
 from control.snapshot import ClusterSnapshot, Doubles, Longs
 
 
@@ -25,7 +25,7 @@ class FluxMemory:
     name: ClassVar[str] = "flux_memory"
     help: ClassVar[str] = "pairs nodes by excess state and moves one large group per pair and round"
 
-    delta_min_s: float = number(10.0, 0.01, 3600.0, "shortest collection phase (δmin)", "s")
+    delta_min_s: float = number(DELTA_MIN_S, 0.01, 3600.0, "shortest collection phase (δmin)", "s")
     on_disk: bool = flag(False, "on-disk groups may move too (operators that suspend and replay)")
 
     def decide(self, snapshot: ClusterSnapshot, limits: Limits) -> Plan:

@@ -75,7 +75,7 @@ def seen(snapshot: ClusterSnapshot, settle_s: float) -> Reason | None:
 def choices(
     snapshot: ClusterSnapshot,
     numbers: Coefficients,
-    rule: LocalRule,
+    rule: LocalRule | None,
     horizon: Horizon,
     seed: int,
     strategy: str = AUTO,

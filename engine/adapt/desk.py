@@ -15,14 +15,17 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from control import arbiter
-from control.actions import Action, State
+from control.actions import Action
 from control.arbiter import Refusal
+from control.conduct import Conduct
 from control.cost.coefficients import Coefficients
 from control.limits import Limits
 from control.owing import Owing, follow, with_owed
-from control.plans import Migrate, Plan, SetBudget, Spill, Step
+from control.plans import Migrate, Move, Plan, SetBudget, Step
+from control.policies.flux import by_rounds
+from control.policies.local_spill import LocalSpill
 from control.requests import Request, plan_for
-from control.snapshot import NO_LIMIT, ClusterSnapshot, History
+from control.snapshot import NEVER_S, NO_LIMIT, ClusterSnapshot, History
 from engine import replanning
 from engine.adapt import courses, kinds, migrating, parallel, room
 from engine.adapt.accounts import Accounts
@@ -31,10 +34,11 @@ from engine.adapt.errands import Errands
 from engine.adapt.foretell import foretold
 from engine.adapt.joins import JoinStatistics, kept_in
 from engine.adapt.orders import Orders, with_suspended
-from engine.adapt.picture import Rounds, snapshot, whole
+from engine.adapt.picture import snapshot, whole
 from engine.adapt.policy import Policy
 from engine.adapt.progress import Log
 from engine.adapt.records import Records
+from engine.adapt.rounds import Rounds
 from engine.adapt.running import Running, Runs
 from engine.adapt.side import SideJobs
 from engine.adapt.tasks import Merged
@@ -67,6 +71,7 @@ class Desk:
         side: Callable[[Ticker], SideJobs] = SideJobs,
     ) -> None:
         self.ticker, self.policy, self.records, self.now_s = ticker, policy, records, clock
+        self._conduct: Conduct | None = None  # that a rule asks for
         self.wall_s = time.time  # of actions' steps, whatever the clock of decisions says
         self.budgets = dict(budgets)
         self.hold: dict[str, frozenset[int]] = {}
@@ -80,14 +85,13 @@ class Desk:
         self.errands = Errands()
         self.watch: Callable[[Desk], None] = _unwatched
         self._flying: set[tuple[str, int]] = set()
-        self._decided_s = self._moved_s = self._last_s = 0.0
+        self._decided_s = self._last_s = 0.0
+        self._decided_round = 0
         self._version_s = 1.0
-        self._forced = 0
         self._owing: Owing | None = None
         self._seen: ClusterSnapshot | None = None  # that `_owing` was made for
-        self._rounds = Rounds()
+        self._rounds = Rounds(ticker.stats, clock(), self.conduct.delta_min_s)
         self._runs = Runs(side(ticker), lambda: self.wall_s(), self._over)
-        self._rounds.begin(ticker, clock())
         self.joins = JoinStatistics(ticker.setup, kept_in(ticker.setup))
         self.jobs_apart = policy.patient
         ticker.orders, ticker.noticed = self.orders, self._noticed
@@ -120,11 +124,25 @@ class Desk:
     def nodes(self) -> int:
         return self.ticker.setup.plan.nodes
 
+    @property
+    def conduct(self) -> Conduct:
+        """What nodes do by themselves, and how rounds go."""
+        return self._conduct or self.policy.conduct
+
+    @property
+    def led(self) -> Conduct | None:
+        """What a rule asks for; None where none does."""
+        return self._conduct
+
+    def conduct_by(self, conduct: Conduct | None) -> None:
+        """From any thread: what a rule asks for; None: what this run was begun with."""
+        self._conduct = conduct
+
     # -- what ticks respect ---------------------------------------------------------------------------
 
     def orders(self) -> Orders:
         """For a tick: also when nodes spill by themselves, and what."""
-        local = self.policy.local
+        local = self.conduct.local
         limits = room.limits_of(local, self.budgets)
         close = room.listed(limits, self.ticker.manifest)
         order = room.victims_of(local, self.snapshot(), close, self.flow) if close else {}
@@ -162,6 +180,7 @@ class Desk:
         if not self.ending:
             kinds.go_on(self)
             self.errands.advance(self)
+            self._further(now)
             self._decide(now)
         while self.policy.patient and self._runs.waits_for_job:
             self._runs.wait()
@@ -170,7 +189,7 @@ class Desk:
 
     def _mind_budgets(self) -> None:
         """Where a node is over its budget and cannot spill, because spilling is off, or while a plan is changed."""
-        off = not self.policy.local.spill_percent
+        off = not self.conduct.local.spill_percent
         copied = room.NOTHING if off else self.copied_bytes
         hint = room.SPILLING_OFF if off else room.QUIET
         full = room.over_budget(self.ticker, self.budgets, hint, copied)
@@ -213,7 +232,7 @@ class Desk:
     ) -> Action | Refusal:
         """What a person or a script asks for, carried out or refused with the reason. `numbers`: where somebody knows
         more of the cost model's than what is measured here."""
-        now, local, rule = self.snapshot(), self.policy.local, self.policy.rule
+        now, local, rule = self.snapshot(), self.conduct.local, self.conduct.priced
         numbers = self.accounts.measured(numbers or Coefficients())
         plan = plan_for(request, now, local.victim, local.seed, numbers=numbers, rule=rule)
         if isinstance(plan, Refusal):
@@ -248,7 +267,7 @@ class Desk:
         return made
 
     def _foretold(self, plan: Plan, now: ClusterSnapshot) -> list[dict[str, Any]]:
-        return foretold(plan, now, self.accounts.numbers, self.policy.rule)
+        return foretold(plan, now, self.accounts.numbers, self.conduct.priced)
 
     def start(self, step: Step, by: str, name: str = "") -> Action:
         name = name or f"{self.records.count + 1:04d}-{uuid.uuid4().hex[:6]}"
@@ -270,6 +289,8 @@ class Desk:
 
     def go_on(self, log: Log, step: kinds.Long) -> Action:
         """Begin with an action's course, or go on with one of an earlier life."""
+        if isinstance(step, Move):
+            self._rounds.moves()
         made = kinds.course(self, log, step)
         return self._runs.begin(log, made, self.ticker.manifest.version + 1)
 
@@ -278,15 +299,13 @@ class Desk:
         return self._runs.cancel(name)
 
     def _over(self, run: Running) -> None:
-        if run.action.state is State.DONE:
-            self._moved_s = self.now_s()
         self.accounts.close(run.log)
         self.keep(run.action)
 
     # -- what courses use -----------------------------------------------------------------------------
 
     def keep(self, action: Action, by: str = "") -> None:
-        self.records.keep(action, by)
+        self.records.keep(action, by, self.now_s())
 
     def progress(self, action: Action, share: float) -> None:
         self.records.progress[action.id] = share
@@ -297,7 +316,7 @@ class Desk:
     def room(self, node: int) -> int:
         """Bytes that a node may still take before it would spill."""
         most = self.budgets.get(node, NO_LIMIT)
-        return int(self.policy.local.threshold * most) - self.ticker.manifest.memory_bytes(node)
+        return int(self.conduct.local.threshold * most) - self.ticker.manifest.memory_bytes(node)
 
     @contextmanager
     def flying(self, pairs: Sequence[tuple[str, int]]) -> Iterator[None]:
@@ -325,6 +344,7 @@ class Desk:
         replanning.swap(self.ticker, way, runs, disk, action, self._asked())
         self._runs.side.replanned()
         self.joins.replanned(self.ticker.setup, self.now_s())
+        self._rounds.replanned(self.ticker.stats, self.now_s())
         self._owing = self._seen = None
         self.accounts.replanned(self.flow, action, self.ticker.manifest)
 
@@ -346,18 +366,20 @@ class Desk:
     # -- deciding -------------------------------------------------------------------------------------
 
     def snapshot(self) -> ClusterSnapshot:
-        history = History(self._moved_s or -1e18, self._rounds.start_s, 0.0, 0.0, self._forced)
-        now = self.now_s()
+        now, past = self.now_s(), self.records.past
+        last_s = NEVER_S if past.last_adaptation_s is None else min(past.last_adaptation_s, now)
+        history = History(last_adaptation_s=last_s, forced_spill_bytes=past.forced_spill_bytes)
         bare = snapshot(
             self.ticker,
             self.budgets,
-            self._rounds,
-            history,
+            self._rounds.figures(self.ticker.stats, now),
+            self._rounds.history(history),
             self._flying,
             now,
             self._version_s,
             self.joins.joins,
             self.pulse.alive,
+            self.conduct.priced,
         )
         self._owing = follow(self._owing or Owing.nothing(bare), self._seen or bare, bare)
         self._seen = bare
@@ -369,22 +391,36 @@ class Desk:
                 self.records.note("script", self.cancel("last") or "cancelled", now)
             else:
                 self.ask(request, "script")
-        if self.running or now - self._decided_s < self.policy.interval_s:
+        if self.running or not self._is_due(now):
             return
-        self._decided_s = now
+        self._decided_s, self._decided_round = now, self._rounds.number
         seen = self.snapshot()
         kind = self.policy.kind
+        if isinstance(kind, LocalSpill):
+            kind = self.conduct.local
         if not self.policy.minute_s:  # by a clock of its own, ticks' real length says nothing
             kind = self.accounts.informed(kind)
         plan = kind.decide(seen, self.policy.limits)
         if plan.steps and not plan.local:
             made = self.submit(plan, self.policy.kind.name, seen)
-            self._forced += sum(a.step.bytes for a in made if isinstance(a.step, Spill))
             if not made and any(isinstance(step, Migrate) for step in plan.steps):
                 self._decided_s += REFUSED_S  # what speaks against an order is not over soon
         else:
             self.records.decided(self.policy.kind.name, plan, now)
-        self._rounds.begin(self.ticker, now)
+        if self.policy.decides and not self.running:  # nobody else will
+            self._rounds.rest(self.ticker.stats, now, self.conduct.delta_min_s)
+
+    def _is_due(self, now: float) -> bool:
+        """A policy that goes by rounds decides once for each that has ended; others by their interval."""
+        if by_rounds(self.policy.kind):
+            return self._rounds.number > self._decided_round
+        return now - self._decided_s >= self.policy.interval_s
+
+    def _further(self, now: float) -> None:
+        """Take the round as far as it is by now."""
+        moving = any(isinstance(run.action.step, Move) for run in self.running)
+        delta_min_s = self.conduct.delta_min_s
+        self._rounds.boundary(self.ticker.stats, now, delta_min_s, moving=moving)
 
     # -- what ticks did -------------------------------------------------------------------------------
 
@@ -393,6 +429,7 @@ class Desk:
         now, back = self.now_s(), frozenset(op for op, _ in self.settle)
         self._runs.ticked(outcome.work)
         self.joins.ticked(outcome, commit, self.ticker.manifest, back, now)
+        self._rounds.ticked(outcome.worked_s())
         self.settle.clear()  # done, once: another tick may begin before the next boundary
         self.let_in = {}
         if self._last_s:

@@ -96,6 +96,7 @@ class _Transfer:
         self.copies: dict[tuple[int, int], dict[str, Run]] = {}
         self._asked: list[Copy] = []
         self._size = 0
+        self._holds = False
 
     def jobs(self) -> Job | None:
         """Copies of what the receiver has not got yet; those runs stay as they are from now on."""
@@ -140,8 +141,13 @@ class _Transfer:
         return size
 
     def hold(self) -> None:
-        for op, some in self.moving:
-            self.desk.hold[op.id] = frozenset(ranges.members(some))
+        self._holds = True
+        for (
+            op,
+            some,
+        ) in self.moving:  # other groups of the operator may be on their way between other nodes
+            held = self.desk.hold.get(op.id, frozenset())
+            self.desk.hold[op.id] = held | frozenset(ranges.members(some))
 
     def switch(self, action: str) -> None:
         """The commit: one version in which the groups have their new node, for all their operators."""
@@ -161,8 +167,11 @@ class _Transfer:
         """Nothing is asked of the ticks any longer; what was held is let in."""
         if self._size:
             self.desk.copied_bytes[self.step.target] -= self._size
-        for op, _ in self.moving:
-            held = self.desk.hold.pop(op.id, frozenset())
-            self.desk.let_in[op.id] = self.desk.let_in.get(op.id, frozenset()) | held
+        for op, some in self.moving:
+            if self._holds:
+                held = frozenset(ranges.members(some))
+                if rest := self.desk.hold.pop(op.id, frozenset()) - held:
+                    self.desk.hold[op.id] = rest
+                self.desk.let_in[op.id] = self.desk.let_in.get(op.id, frozenset()) | held
             for side in range(len(op.sides)):
                 self.desk.frozen.pop(Place(op.id, self.step.source, side), None)

@@ -10,30 +10,14 @@ import numpy as np
 
 from control.plans import Move, Step, move_of
 from control.snapshot import NO_LIMIT, Bools, ClusterSnapshot, Groups, History, Nodes, Operator
+from engine.adapt.rounds import Figures, busy
 
 if TYPE_CHECKING:
+    from control.cost.coefficients import LocalRule
     from control.migration.joins import Joins
     from engine.flow import Flow
     from engine.reports import Longs
     from engine.tick import Ticker
-
-
-class Rounds:
-    """What groups did since a round began: counts of then, to be taken from those of now."""
-
-    def __init__(self) -> None:
-        self.start_s = 0.0
-        self._before: dict[str, tuple[Longs, Longs]] = {}
-
-    def begin(self, ticker: Ticker, now_s: float) -> None:
-        self.start_s = now_s
-        self._before = {
-            op: (stats.rows_in.copy(), stats.rows_out.copy()) for op, stats in ticker.stats.items()
-        }
-
-    def since(self, op: str, rows_in: Longs, rows_out: Longs) -> tuple[Longs, Longs]:
-        before = self._before.get(op, (np.zeros_like(rows_in), np.zeros_like(rows_out)))
-        return rows_in - before[0], rows_out - before[1]
 
 
 def windows_s(flow: Flow) -> dict[str, float | None]:
@@ -47,17 +31,18 @@ def windows_s(flow: Flow) -> dict[str, float | None]:
 def snapshot(
     ticker: Ticker,
     budgets: Mapping[int, int],
-    rounds: Rounds,
+    figures: Figures,
     history: History,
     in_flight: Iterable[tuple[str, int]],
     now_s: float,
     version_s: float,
     joins: Joins | None,
     alive: Bools,
+    spill_rule: LocalRule,
 ) -> ClusterSnapshot:
-    """One query now. `alive` by node."""
+    """One query now. `figures`: of its last round; `alive` by node."""
     flow, manifest, count = ticker.setup.flow, ticker.manifest, ticker.setup.plan.nodes
-    parts = [_groups(ticker, number, rounds, now_s, version_s) for number in range(len(flow.ops))]
+    parts = [_groups(ticker, number, figures, now_s, version_s) for number in range(len(flow.ops))]
     names = list(parts[0])
     columns = {name: np.concatenate([part[name] for part in parts]) for name in names}
     starts = np.cumsum([0, *(op.groups for op in flow.ops)]).tolist()
@@ -76,22 +61,26 @@ def snapshot(
         disk_bytes=[manifest.disk_bytes(n) for n in range(count)],
         disk_free_bytes=free,
         alive=alive,
+        busy=busy(figures, count),
         **by_node,
     )
     windows = windows_s(flow)
     operators = tuple(Operator(op.id, len(op.sides), op.groups, windows[op.id]) for op in flow.ops)
     name = ticker.setup.plan.name
-    return ClusterSnapshot(name, manifest.version, now_s, nodes, operators, groups, history, joins)
+    return ClusterSnapshot(
+        name, manifest.version, now_s, nodes, operators, groups, history, joins, spill_rule
+    )
 
 
 def _groups(
-    ticker: Ticker, number: int, rounds: Rounds, now_s: float, version_s: float
+    ticker: Ticker, number: int, figures: Figures, now_s: float, version_s: float
 ) -> dict[str, Longs]:
     """One operator's columns."""
     op = ticker.setup.flow.ops[number]
     stats, manifest = ticker.stats[op.id], ticker.manifest
     memory, disk = manifest.by_group(op.id, op.groups)
-    rows_in, rows_out = rounds.since(op.id, stats.rows_in, stats.rows_out)
+    none = np.zeros(op.groups, dtype=np.int64)
+    rows_in, rows_out = figures.counts.get(op.id, (none, none))
     row_bytes = stats.bytes / np.maximum(stats.rows_in, 1)
     # Statistics know versions, decisions ask for seconds: take the versions as evenly spread.
     age = (manifest.version - stats.last_insert) * version_s

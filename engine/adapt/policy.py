@@ -16,11 +16,12 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
-from control.cost.coefficients import LocalRule
+from control.conduct import Conduct, conduct_of
 from control.errors import ControlError, TomlError
 from control.limits import OPEN, Limits
 from control.plans import AUTO
 from control.policies.local_spill import LocalSpill
+from control.policies.none import Nothing
 from control.policies.registry import Policy as Kind
 from control.policies.registry import policy_from
 from control.requests import Request
@@ -64,17 +65,14 @@ class Policy:
     patient: bool = False  # experiments: no tick begins while a side job runs
 
     @property
-    def local(self) -> LocalSpill:
-        """What nodes do by themselves."""
-        if isinstance(self.kind, LocalSpill):
-            return self.kind
-        found = getattr(self.kind, "local", None)
-        return found if isinstance(found, LocalSpill) else LocalSpill()
+    def conduct(self) -> Conduct:
+        """What nodes do by themselves, and how rounds go."""
+        return conduct_of(self.kind) or Conduct()
 
     @property
-    def rule(self) -> LocalRule:
-        """The same, as the cost model has it."""
-        return LocalRule(self.local.threshold, self.local.spill_percent)
+    def decides(self) -> bool:
+        """Whether this policy moves anything, and not somebody else."""
+        return not isinstance(self.kind, LocalSpill | Nothing)
 
     def due(self, tick: int) -> list[Request]:
         """The commands for this tick and earlier ones, once."""

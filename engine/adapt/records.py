@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, is_dataclass
@@ -22,12 +21,15 @@ from control.actions import Action
 from control.arbiter import Refusal, Why
 from control.plans import Part, Plan, Spill, Topic, plan_to_json, step_to_json
 from control.requests import Request
+from engine.adapt.past import FILE, Past
 from engine.flow import Flow
+from engine.replaced import replaced
 from engine.state.model import Place, Runs
 
 DECISIONS_MAX = 2_000
 ACTIONS_MAX = 10_000
 RECEIPTS_MAX = 500  # they are long, and told to the store soon
+LOCAL = "local-"  # what the names of nodes' own spills begin with
 Sizes = np.ndarray[Any, Any]
 
 
@@ -36,6 +38,7 @@ class Records:
 
     def __init__(self, folder: Path, report: Path | None = None) -> None:
         self.folder, self.report = folder, report
+        self.past = Past(folder.with_name(FILE))  # of all lives
         self.actions: dict[str, Action] = {}
         self.by: dict[str, str] = {}
         self.progress: dict[str, float] = {}
@@ -52,8 +55,8 @@ class Records:
         self.count = 0
         self.somebody_asks = False  # the ends of actions stay on disk until `told`
 
-    def keep(self, action: Action, by: str = "") -> None:
-        """Note an action as it is now."""
+    def keep(self, action: Action, by: str = "", now_s: float = 0.0) -> None:
+        """Note an action as it is now. `now_s`: where it has ended, when, by the clock of decisions."""
         if action.id not in self.actions:
             self.count += 1
             self.by[action.id] = by
@@ -69,6 +72,10 @@ class Records:
                 ):
                     some.pop(gone, None)
         self.actions[action.id] = action
+        if action.over and not action.id.startswith(LOCAL):
+            self.past.ended(
+                action, now_s
+            )  # before it is stored as over: a restart would count it otherwise
         self._store(action)
         with self._noting:
             self._changed[action.id] = None
@@ -158,7 +165,7 @@ class Records:
                 ended = actions.rolled(action, action.id in committed, now_s)
                 if not ended.over:
                     ended = ended.cancel(now_s, "the query was started again")
-                self.keep(ended, raw.get("by", ""))
+                self.keep(ended, raw.get("by", ""), now_s)
 
     def told(self, ids: Sequence[str]) -> None:
         """Somebody else has noted how these ended: they need not stay on disk."""
@@ -170,7 +177,7 @@ class Records:
     def write(self) -> None:
         """The report."""
         if self.report is not None:
-            _replace(self.report, json.dumps(self.as_json(), indent=1) + "\n")
+            replaced(self.report, json.dumps(self.as_json(), indent=1) + "\n")
 
     def as_json(self) -> dict[str, Any]:
         return {
@@ -194,7 +201,7 @@ class Records:
 
     def _store(self, action: Action) -> None:
         """Local spills are in the commits that they came with; only what can be cut off is stored."""
-        if action.id.startswith("local-"):
+        if action.id.startswith(LOCAL):
             return
         self.folder.mkdir(exist_ok=True)
         path = self.folder / f"{action.id}.json"
@@ -202,18 +209,12 @@ class Records:
             path.unlink(missing_ok=True)
         else:
             body = {"action": actions.to_json(action), "by": self.by.get(action.id, "")}
-            _replace(path, json.dumps(body))
+            replaced(path, json.dumps(body))
 
 
 def local_name(version: int, node: int) -> str:
     """Of a node's own spill."""
-    return f"local-{version}-{node}"
-
-
-def _replace(path: Path, text: str) -> None:
-    part = path.with_name(f".{path.name}.tmp")
-    part.write_text(text)
-    os.replace(part, path)
+    return f"{LOCAL}{version}-{node}"
 
 
 def _seconds(action: Action) -> float:

@@ -23,7 +23,7 @@ from control.plans import (
 )
 from control.policies import victims
 from control.policies.active_disk import ActiveDisk, state_estimate_bytes
-from control.policies.flux import next_round_s, pairs, tuned_delta_min_s
+from control.policies.flux import next_round_s, pairs
 from control.policies.flux_hybrid import FluxHybrid
 from control.policies.flux_load import FluxLoad
 from control.policies.flux_memory import FluxMemory
@@ -229,10 +229,9 @@ def test_f5_a_pair_that_fails_ends_the_round() -> None:
 
 
 def test_f5_next_round() -> None:
-    assert next_round_s(History(round_s=8, move_phase_s=3), 1) == 3
-    assert next_round_s(History(round_s=8), 1) == 4
-    assert next_round_s(History(round_s=1), 1) == 1
-    assert tuned_delta_min_s(1, 1, 3, 4) == 2 and tuned_delta_min_s(1, 1, 0, 4) == 1
+    assert next_round_s(8, 3, 1) == 3, "as long as the move phase"
+    assert next_round_s(8, 0, 1) == 4, "half, where nothing moved"
+    assert next_round_s(1, 0, 1) == 1, "never under the shortest"
     waits = cluster([[MB]] * 2, history=History(round_start_s=995, round_s=10))
     assert "collection" in FluxLoad().decide(waits, OPEN).reasons[-1].text
 

@@ -20,7 +20,7 @@ def test_a_policy_file(tmp_path: Path) -> None:
     assert (policy.kind.name, policy.interval_s, policy.hold) == ("lazy_disk", 2.0, True)
     assert policy.limits.action_bytes_max == 50_000_000
     assert (policy.limits.cooldown_s, policy.limits.steps_max) == (10.0, 3)
-    assert policy.local.spill_percent == 30.0
+    assert policy.conduct.local.spill_percent == 30.0
 
 
 def test_a_script_in_the_order_of_its_ticks(tmp_path: Path) -> None:

@@ -1,0 +1,139 @@
+"""Every policy acts on the engine in a situation made for it: begun with `--adapt`, and as a rule."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from control.actions import Action, State
+from control.plans import Move, Spill
+from control.policies.registry import policy_from
+from tests.engine.adapt.situation import Feed, Situation, ruled, situated
+
+KB = 1000
+SLOW = {0: 0.02, 1: 0.002}  # node 0 takes ten times as long for a row
+RULE = """
+name = "it"
+mode = "auto"
+query = "*"
+every = "1s"
+cooldown = "0s"
+needs_gain = false
+[policy]
+name = "{name}"
+{parameters}
+"""
+EVEN, MUCH, LITTLE = Feed(), Feed(rows=60, keys=30), Feed(rows=10, keys=8)
+RESULTS, NONE = Feed(rows=40, keys=2), Feed(rows=40, keys=40, joins=False)
+
+
+def moved(action: Action, source: int = 0) -> None:
+    assert isinstance(action.step, Move) and action.step.source == source
+
+
+def spilled(action: Action, node: int) -> None:
+    assert isinstance(action.step, Spill) and action.step.node == node
+
+
+def from_node_1(action: Action) -> None:
+    spilled(action, 1)
+
+
+# Of each policy: parameters, the situation, each node's rows, the ticks that it takes, and what it does first.
+Acts = tuple[dict[str, Any], dict[str, Any], tuple[Feed, ...], int, Callable[[Action], None]]
+ACTS: dict[str, Acts] = {
+    "relocate": (
+        {"span_s": 5.0, "measure": "share"},
+        {"budgets": {0: 60 * KB, 1: 600 * KB}},
+        (EVEN, EVEN),
+        15,
+        moved,
+    ),
+    "lazy_disk": (
+        {"span_s": 5.0, "measure": "share"},
+        {"budgets": {0: 60 * KB, 1: 600 * KB}},
+        (EVEN, EVEN),
+        15,
+        moved,
+    ),
+    "active_disk": (
+        {"span_s": 5.0, "query_bytes": 4000 * KB, "ratio": 0.5},
+        {"budgets": dict.fromkeys((0, 1), 600 * KB)},
+        (RESULTS, NONE),
+        15,
+        from_node_1,
+    ),
+    "flux_load": ({"delta_min_s": 3.0}, {"pace": SLOW}, (EVEN, EVEN), 15, moved),
+    "flux_memory": (
+        {"delta_min_s": 3.0},
+        {"budgets": dict.fromkeys((0, 1), 600 * KB)},
+        (MUCH, LITTLE),
+        15,
+        moved,
+    ),
+    "flux_hybrid": ({"delta_min_s": 3.0}, {"pace": SLOW}, (EVEN, EVEN), 15, moved),
+}
+
+
+def made_for(
+    name: str, **more: Any
+) -> tuple[dict[str, Any], dict[str, Any], tuple[Feed, ...], int]:
+    parameters, about, feeds, count, _ = ACTS[name]
+    return parameters, {**about, **more}, feeds, count
+
+
+def first(situation: Situation, who: str) -> Action:
+    """The first action of a policy or rule that was done."""
+    assert situation.by(who), situation.desk.records.decisions[-3:]
+    action = situation.by(who)[0]
+    assert action.state is State.DONE, action.note
+    return action
+
+
+@pytest.mark.parametrize("name", ACTS)
+def test_begun_with_adapt_it_acts(name: str) -> None:
+    parameters, about, feeds, count = made_for(name)
+    with situated(policy_from({"policy": name, **parameters}), **about) as it:
+        it.ticks(count, *feeds)
+        ACTS[name][4](first(it, name))
+        assert it.check() > 100
+
+
+def text_of(name: str, mode: str = "auto", called: str = "it", **parameters: Any) -> str:
+    """A rule as somebody writes it."""
+    lines = [
+        f"{key} = {str(value).lower() if isinstance(value, bool) else repr(value)}"
+        for key, value in parameters.items()
+    ]
+    return (
+        RULE.format(name=name, parameters="\n".join(lines))
+        .replace('"auto"', f'"{mode}"')
+        .replace('"it"', f'"{called}"')
+    )
+
+
+@pytest.mark.parametrize("name", ACTS)
+def test_as_a_rule_it_acts(name: str) -> None:
+    parameters, about, feeds, count = made_for(name)
+    with ruled(text_of(name, **parameters), **about) as (it, house):
+        house.ticks(count + 5, *feeds)
+        ACTS[name][4](first(it, "rule it"))
+        assert it.check() > 100
+
+
+def test_a_flux_rule_is_due_when_a_round_ends_whatever_its_interval() -> None:
+    """Once for each round, also when the control process is started again."""
+    about: dict[str, Any] = {"pace": SLOW}
+    with ruled(text_of("flux_load", delta_min_s=4.0, imbalance=90.0), **about) as (it, house):
+        house.rule(text_of("flux_load", delta_min_s=4.0, imbalance=90.0).replace('"1s"', '"1h"'))
+        house.ticks(20)
+        assert it.desk._rounds.number >= 2
+        evaluated = sum(e.times for e in house.store.rules.evaluations())
+        assert evaluated == it.desk._rounds.number
+        house.loop = type(house.loop)(house.store, house.dispatcher, it.local.clock)
+        house.loop.run_once()
+        assert sum(e.times for e in house.store.rules.evaluations()) == evaluated
+        facts = house.store.kept.get("round:it:local")
+        assert facts[0] == it.desk._rounds.number
