@@ -1,4 +1,5 @@
-"""Settings: what holds and from where it may be set, what runs here and how large it is, webhooks, what was learned."""
+"""Settings: what holds and from where it may be set, what runs here and how large it is, secrets, webhooks, what
+was learned."""
 
 from __future__ import annotations
 
@@ -15,6 +16,7 @@ from app.components.help import mark as help_mark
 from app.components.kit import button, d, dmc, panel, s
 from app.desk import act, feed, role
 from app.errors import AddressError
+from app.pages import settings_secrets
 from app.pages import settings_view as shown
 from app.pages.page import POLLED, Page, look, mark
 from app.parts import parts
@@ -25,6 +27,7 @@ from control.people import Role
 
 PAGE = Page("settings", "Settings", "settings", "s", order=130, low=True)
 DROP = {"type": "settings-drop", "webhook": ALL}
+DROP_SECRET = {"type": settings_secrets.KIND, "secret": ALL}
 LEARNED_MAX = 20
 ASKED = {
     "webhook.drop": (
@@ -39,7 +42,7 @@ SLOW_S = 10.0  # sizes of files, and what was learned, are looked at so often
 def layout(**_: Any) -> Component:
     return d(
         d(_about(), _learning(), c="stack"),
-        d(_settings(), _webhooks(), c="stack"),
+        d(_settings(), settings_secrets.section(), _webhooks(), c="stack"),
         confirm.dialog("settings"),
         dcc.Store(id="settings-at"), dcc.Store(id="settings-hooked"),
         id="settings", c="se",
@@ -119,9 +122,11 @@ def register(on: Callbacks) -> None:
         Role.ADMIN,
         Output("settings-ask", "data"),
         Input(DROP, "n_clicks"),
+        Input(DROP_SECRET, "n_clicks"),
         prevent_initial_call=True,
     )(_drop)
-    confirm.register(on, "settings", Role.ADMIN, ASKED)
+    confirm.register(on, "settings", Role.ADMIN, {*ASKED, "secret.drop"})
+    settings_secrets.register(on)
 
 
 def _refresh(_: int, raw_view: Any, *given: Any) -> list[Any]:
@@ -184,10 +189,12 @@ def _address_fault(address: str) -> str:
     return ""
 
 
-def _drop(clicks: Any) -> Any:
+def _drop(clicks: Any, _: Any) -> Any:
     pressed = ctx.triggered_id
     if not isinstance(pressed, dict) or not any(one.get("value") for one in ctx.triggered):
         return no_update
+    if pressed.get("type") == settings_secrets.KIND:
+        return settings_secrets.ask(str(pressed.get("secret", ""))).to_json()
     id = str(pressed.get("webhook", ""))
     found = next((hook for hook in parts().store.webhooks.all() if hook.id == id), None)
     if found is None:

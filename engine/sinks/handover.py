@@ -47,6 +47,7 @@ class Handover:
     def prepare(self) -> None:
         # before the first tick, not after it
         look_up(self._spark, self._spec.format, SinkError, self._spec.path or "[sink]")
+        for_spark(self._spark, self._spec.options)  # a secret that is missing is missing now
         self._staging.prepare()
         if self._to_files:
             ParquetDirectory(self._target).prepare()

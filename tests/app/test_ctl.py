@@ -17,7 +17,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app import ctl, ctl_show
+from app import ctl, ctl_secret, ctl_show
 from app.ctl_http import Client, Place, find_place
 from app.errors import ClientError, PortError, UnreachableError
 from app.server import make_app, serve
@@ -26,6 +26,7 @@ from control.dispatch import Dispatcher
 from control.ledger import ActionRow, Evaluation
 from control.people import Role
 from control.plans import plan_from_json
+from db.secrets import FOLDER, SecretFolder
 from tests.app.made import QUERY, Console, action_row, begin, heard, with_query
 from tests.app.test_api import RULE, joined
 from tests.control.migration.test_gain import NEW, OLD
@@ -119,10 +120,10 @@ def desk(tmp_path: Path) -> Iterator[Desk]:
     console = begin(tmp_path)
     with_query(console)
     made = Desk(console, "", tmp_path)
-    settings = replace(console.settings, threads=4)
+    settings, secrets = replace(console.settings, threads=4), SecretFolder(tmp_path / FOLDER)
     console.app = make_app(
-        console.store, Dispatcher(console.store, console.clock), settings, console.clock,
-        passwords=console.passwords, pause=made.pause,
+        console.store, Dispatcher(console.store, console.clock, keeper=secrets), settings, console.clock,
+        passwords=console.passwords, pause=made.pause, secrets=secrets,
     )  # fmt: skip
     stop, ready, told = threading.Event(), threading.Event(), []
     thread = threading.Thread(
@@ -516,3 +517,32 @@ def test_times_and_groups() -> None:
     assert ctl_show.seconds(5_400) == "90 min"
     assert ctl_show.clock(0.0) == "1970-01-01 00:00:00"
     assert from_json(action_row("a", 0.0).body).over
+
+
+def test_secrets_come_from_stdin_or_a_prompt_and_never_from_the_command_line(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert "no secrets" in desk.ok("secret list")
+    monkeypatch.setattr("sys.stdin", io.StringIO("two words\nand a line\n"))
+    assert desk.ok("secret set kafka").startswith("kept")
+    assert SecretFolder(desk.folder / FOLDER).value("kafka") == "two words\nand a line"
+    out = desk.ok("secret list") + json.dumps(desk.json("secret list"))
+    assert "kafka" in out and "two words" not in out
+    monkeypatch.setattr("sys.stdin", io.StringIO(""))
+    assert desk.run("secret set kafka")[0] == 2
+    with pytest.raises(SystemExit):
+        desk.run("secret set kafka hunter2")
+    assert desk.ok("secret drop kafka").startswith("dropped")
+    assert desk.run("secret drop kafka")[0] == 2
+    assert SecretFolder(desk.folder / FOLDER).names() == []
+
+
+def test_a_secret_typed_at_a_terminal_is_asked_for_twice() -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    typed = iter(["two words", "two words", "one", "other"])
+    assert ctl_secret.given("kafka", Terminal(), lambda _: next(typed)) == "two words"
+    with pytest.raises(ClientError, match="the two values differ"):
+        ctl_secret.given("kafka", Terminal(), lambda _: next(typed))

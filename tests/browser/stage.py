@@ -23,6 +23,7 @@ from control.plans import Cleanup, Move, Part, Spill, Step
 from control.rules import shipped_rules
 from control.samples import NODE_FIGURES, QUERY_FIGURES, Heartbeat, Sample
 from control.snapshot import ClusterSnapshot, Groups, Nodes, Operator
+from db.secrets import FOLDER, SecretFolder
 from engine.query.paths import Roots
 from engine.registry import check
 from tests.app.made import CHEAP, Clock, Passwords, people
@@ -81,10 +82,21 @@ class Stage:
     def serve(self) -> Stage:
         """On a free port, until the stage is closed."""
         settings = ConsoleSettings(port=8050)
+        secrets = SecretFolder(self.folder / FOLDER)
         dispatcher = Dispatcher(
-            self.store, self.clock, check=lambda text: check(text, self.folder, Roots([], []))
+            self.store,
+            self.clock,
+            check=lambda text: check(text, self.folder, Roots([], []), secrets=secrets),
+            keeper=secrets,
         )
-        app = make_app(self.store, dispatcher, settings, self.clock, passwords=Passwords(CHEAP))
+        app = make_app(
+            self.store,
+            dispatcher,
+            settings,
+            self.clock,
+            passwords=Passwords(CHEAP),
+            secrets=secrets,
+        )
         self.app = app
         told = threading.Event()
 

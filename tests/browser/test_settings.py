@@ -8,6 +8,7 @@ import pytest
 from playwright.sync_api import expect
 
 from control.ledger import Learned
+from db.secrets import FOLDER, SecretFolder
 from tests.browser.conftest import Visit
 from tests.browser.stage import Stage
 
@@ -48,6 +49,25 @@ def test_a_webhook_is_refused_added_and_dropped(visit: Visit, stage: Stage) -> N
     page.get_by_role("button", name="Drop https://example.org/hook").click()
     page.click("#settings-confirm-yes")
     expect(page.locator("#settings-hooks")).to_contain_text("No webhook")
+    watch.nothing()
+
+
+def test_a_secret_is_kept_listed_and_dropped(visit: Visit, stage: Stage) -> None:
+    page, watch = visit("/settings", "ada")
+    page.fill("#settings-secret-name", "kafka")
+    page.fill("#settings-secret-value", "abc")
+    page.click("#settings-secret-keep")
+    expect(page.locator("#settings-secret-said")).to_contain_text("at least 4 characters")
+    page.fill("#settings-secret-value", "two words")
+    page.click("#settings-secret-keep")
+    expect(page.locator("#settings-secret-said")).to_contain_text("kafka: kept")
+    expect(page.locator("#settings-secrets")).to_contain_text("no query")
+    expect(page.locator("#settings-secret-value")).to_have_value("")
+    assert SecretFolder(stage.folder / FOLDER).value("kafka") == "two words"
+    assert "two words" not in page.content()
+    page.get_by_role("button", name="Drop kafka").click()
+    page.click("#settings-confirm-yes")
+    expect(page.locator("#settings-secrets")).to_contain_text("No secret")
     watch.nothing()
 
 
