@@ -7,6 +7,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -395,3 +396,22 @@ def _keys(options: dict[str, str], seed: int, start: int, stop: int) -> list[int
 
 def _times(options: dict[str, str], seed: int, start: int, stop: int) -> Any:
     return batch(options, seed, start, stop)["ts"].cast(pa.int64()).to_numpy()
+
+
+@pytest.mark.parametrize("tick_s", [0.7, 1.0, 1.3, 3.0])
+def test_the_demos_results_come_steadily(tick_s: float) -> None:
+    """Whatever a tick's length: results of a tuple range crowd at its end, so ticks have many of them, none a part."""
+    con, seconds = duckdb.connect(), 40
+    spec = read_query(Path(__file__).parents[3] / "docs" / "examples" / "console-demo.toml")
+    for name, stream in spec.streams.items():
+        rate = int(stream.options["rate"])
+        options = {k: v for k, v in stream.options.items() if k != "start"}
+        rows = batch(options, stream_seed(name), 0, rate * seconds)
+        came_s = np.arange(rate * seconds) / rate
+        con.register(name, pa.table({"symbol": rows.column("symbol"), "came_s": came_s}))
+    found = con.execute(
+        f"SELECT floor(greatest(p.came_s, v.came_s, r.came_s) / {tick_s}) AS tick, count(*) FROM prices p "
+        "JOIN volumes v ON p.symbol = v.symbol JOIN reviews r ON p.symbol = r.symbol GROUP BY 1 ORDER BY 1"
+    ).fetchall()
+    rates = np.array([rows for _, rows in found][1:-1]) / tick_s
+    assert rates.min() > 0.9 * 3200 and rates.max() < 1.1 * 3200
