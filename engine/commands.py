@@ -73,11 +73,16 @@ def check(files: Sequence[Path], *, secrets: Secrets | None = None) -> int:
 
 
 def _show_plan(spec: QuerySpec, *, more: bool) -> None:
+    from engine.flow import compile_flow
+    from engine.footers import check_footers
     from engine.plan.build import build_plan
     from engine.plan.show import render
     from engine.query.sql import analyse
 
-    print(render(build_plan(spec, analyse(spec))), end="\n\n" if more else "\n", flush=True)
+    query = analyse(spec)
+    plan = build_plan(spec, query)
+    check_footers(compile_flow(plan, query))
+    print(render(plan), end="\n\n" if more else "\n", flush=True)
 
 
 def run_queries(

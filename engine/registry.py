@@ -22,6 +22,8 @@ from control.redaction import secrets_in_file, without
 from control.toml import read_toml
 from engine.commands import with_nodes
 from engine.errors import QueryFileError, SpillwayError
+from engine.flow import compile_flow
+from engine.footers import check_footers
 from engine.plan.build import build_plan
 from engine.plan.outline import outline
 from engine.plan.show import render
@@ -115,6 +117,8 @@ def check(
         allowed = roots.beside(folder_of(data, name)).beside(path.parent)
         spec = read_query(path, roots=allowed, secrets=secrets)
         about = {"nodes": spec.nodes, "streams": sorted(spec.streams), **plan_of(spec)}
+        query = analyse(spec)
+        check_footers(compile_flow(build_plan(spec, query), query))
         about["tree"] = str(about["tree"]).replace(str(path.parent) + os.sep, "")
     except SpillwayError as error:
         said = without(str(error), secrets_in_file(text))

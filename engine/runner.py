@@ -26,6 +26,7 @@ from engine.batches import Planned
 from engine.errors import CheckpointError, SpillwayError
 from engine.explain import explain, jvm_gone
 from engine.flow import compile_flow
+from engine.footers import check_footers
 from engine.hashing import FULL_MASK
 from engine.interrupts import interrupts_stop
 from engine.lifecycle import Event
@@ -160,6 +161,7 @@ class QueryRun:
         """Until the input is done (`once`) or `stop` is called. `session` is asked for once the checkpoint is
         ours; `around` is entered for as long as ticks may run."""
         begun = time.perf_counter()
+        check_footers(compile_flow(self.plan, self.query))
         with lock.hold(self.spec.checkpoint):
             log = claim(self.spec, self.plan)
             places = folders.prepare(

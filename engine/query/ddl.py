@@ -72,7 +72,7 @@ class DataType:
     def __str__(self) -> str:
         if self.name == "struct":
             pairs = zip(self.names, self.children, strict=True)
-            return "struct<" + ",".join(f"{_quote(n)}:{t}" for n, t in pairs) + ">"
+            return "struct<" + ",".join(f"{quoted(n)}:{t}" for n, t in pairs) + ">"
         if self.children:
             return f"{self.name}<{','.join(map(str, self.children))}>"
         if self.params:
@@ -232,7 +232,8 @@ def _struct(tokens: _Tokens) -> DataType:
     return DataType("struct", children=kinds, names=names)
 
 
-def _quote(name: str) -> str:
+def quoted(name: str) -> str:
+    """A name as a schema has it: in backticks where it needs them."""
     return name if _PLAIN_NAME.match(name) else "`" + name.replace("`", "``") + "`"
 
 

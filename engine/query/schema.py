@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from engine.errors import QueryFileError, SourceError
-from engine.query.ddl import DdlError, parse_schema
+from engine.query.ddl import DdlError, parse_schema, quoted
 from engine.query.formats import columns_of
 from engine.query.model import Field
 from engine.query.types import NoSuchType, spark_type
@@ -90,7 +90,7 @@ def _unique(table: Table, fields: tuple[Field, ...]) -> tuple[Field, ...]:
 
 def _from_parquet(table: Table, path: Path) -> tuple[Field, ...]:
     where = f"{table.file}: {table.name}"
-    first = next(_parquet_files(path), None)
+    first = next(parquet_files(path), None)
     if first is None:
         raise SourceError(
             f"there is no Parquet file in `{path}` yet to take the schema from",
@@ -118,10 +118,22 @@ def _field(where: str, file: Path, footer: pq.ParquetFile, position: int) -> Fie
         return Field(column.name, spark_type(column.type))
     except NoSuchType as error:
         raise SourceError(
-            f"column `{column.name}` of `{file}`: {error}",
-            where=where,
-            hint="write the file with another type, or give a schema without it",
+            f"column `{column.name}` of `{file}`: {error}", where=where, hint=_declare(footer)
         ) from None
+
+
+def _declare(footer: pq.ParquetFile) -> str:
+    """The schema to write where a column has a type that we do not choose one for; it may be left out."""
+    known = []
+    for column in footer.schema_arrow:
+        try:
+            known.append(f"{quoted(column.name)} {spark_type(column.type)}")
+        except NoSuchType:
+            if pa.types.is_timestamp(column.type):  # in nanoseconds, which are cut
+                known.append(
+                    f"{quoted(column.name)} {'timestamp' if column.type.tz else 'timestamp_ntz'}"
+                )
+    return f'declare the columns: schema = "{", ".join(known)}"'
 
 
 def _int96(footer: pq.ParquetFile) -> set[str]:
@@ -134,7 +146,8 @@ def _int96(footer: pq.ParquetFile) -> set[str]:
     }
 
 
-def _parquet_files(path: Path) -> Iterator[Path]:
+def parquet_files(path: Path) -> Iterator[Path]:
+    """The files below a path that Spark would take, by name; hidden and empty ones are none."""
     if path.is_file():
         yield path
         return

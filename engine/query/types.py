@@ -52,6 +52,10 @@ _FROM_ARROW: dict[pa.DataType, str] = {
     pa.date64(): "timestamp_ntz",
     pa.null(): "void",
 }
+_LISTS = (
+    *(pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list),
+    *(pa.types.is_list_view, pa.types.is_large_list_view),
+)
 _DUCK = {
     "boolean": "BOOLEAN",
     "tinyint": "TINYINT",
@@ -108,11 +112,13 @@ def spark_type(arrow: pa.DataType) -> str:
         return "binary"
     if pa.types.is_dictionary(arrow):
         return spark_type(arrow.value_type)
+    if isinstance(arrow, pa.BaseExtensionType):
+        return spark_type(arrow.storage_type)
     return _nested_spark_type(arrow)
 
 
 def _nested_spark_type(arrow: pa.DataType) -> str:
-    if pa.types.is_list(arrow) or pa.types.is_large_list(arrow):
+    if any(is_one(arrow) for is_one in _LISTS):
         return f"array<{spark_type(arrow.value_type)}>"
     if pa.types.is_map(arrow):
         return f"map<{spark_type(arrow.key_type)},{spark_type(arrow.item_type)}>"

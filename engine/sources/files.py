@@ -23,6 +23,7 @@ from engine.sources.native import local_path
 from engine.spark_log import for_spark
 
 FILE_LIST_SCHEMA = "path string, modificationTime timestamp, length long, content binary"
+_SMALL = ("tinyint", "smallint")
 _REMOTE = re.compile(r"(?!file:)\w[\w+.-]*://")
 
 
@@ -49,7 +50,24 @@ def open_stream(spark: SparkSession, stream: StreamSpec, record: Path | None = N
     frame = _load(spark, stream, form)
     if stream.value_format:
         frame = from_messages(frame, stream)
+    if _is_widened(stream):
+        return frame.selectExpr(
+            *(f"cast({quoted(f.name)} as {f.type}) as {quoted(f.name)}" for f in stream.fields)
+        )
     return frame.select(*(quoted(field.name) for field in stream.fields))
+
+
+def _is_widened(stream: StreamSpec) -> bool:
+    """Parquet keeps small numbers in 32 bits, which Spark's reader would cut to the declared ones without a
+    word: so they are read as they are, and the cast ends the query where one does not fit."""
+    return stream.format == "parquet" and any(f.type in _SMALL for f in stream.fields)
+
+
+def _as_stored(stream: StreamSpec) -> tuple[Field, ...]:
+    """The columns as Spark's reader is asked for them."""
+    if not _is_widened(stream):
+        return stream.fields
+    return tuple(Field(f.name, "int" if f.type in _SMALL else f.type) for f in stream.fields)
 
 
 def _load(spark: SparkSession, stream: StreamSpec, form: Format) -> DataFrame:
@@ -65,7 +83,7 @@ def _load(spark: SparkSession, stream: StreamSpec, form: Format) -> DataFrame:
     own = {n: t for n, t in given.items() if not _is_message_option(stream, n, form)}
     reader = spark.readStream.format(kind).options(**_with_defaults(dict(form.strict), own))
     if not form.columns:
-        reader = reader.schema(ddl(stream.fields))
+        reader = reader.schema(ddl(_as_stored(stream)))
     with naming(kind, f"Spark cannot read {stream.format}", SourceError, where, stream.options):
         return reader.load(stream.path) if form.path else reader.load()
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -21,6 +21,7 @@ import pyarrow.parquet as pq
 from engine.errors import SourceError
 from engine.query.model import Field, StreamSpec
 from engine.query.types import arrow_type
+from engine.sources.parquet_types import fits, is_bytes, mismatch, plain
 
 # Options that choose files; any other one changes how they are read, which is left to Spark.
 DISCOVERY_OPTIONS = frozenset(
@@ -48,9 +49,7 @@ def is_native(stream: StreamSpec) -> bool:
         stream.format == "parquet"
         and not _REMOTE.match(stream.path)
         and all(name.lower() in DISCOVERY_OPTIONS for name in stream.options)
-        and all(
-            _T.is_primitive(t) or _is_bytes(t) or _T.is_decimal(t) for t in _arrow_types(stream)
-        )
+        and all(_T.is_primitive(t) or is_bytes(t) or _T.is_decimal(t) for t in _arrow_types(stream))
         and not _is_partitioned(local_path(stream.path))
     )
 
@@ -133,10 +132,9 @@ def _check(file: pq.ParquetFile, column: str | None, field: Field, path: str) ->
     """Refuse, before anything is read, a file type that Spark would refuse too."""
     if column is None:
         return
-    have = _plain(file.schema_arrow.field(column).type)
-    fits = _FITS[field.type.split("(")[0]](have, arrow_type(field.type))
-    if not fits and not _T.is_null(have):
-        raise _mismatch(path, column, have, field)
+    have = plain(file.schema_arrow.field(column).type)
+    if not fits(have, field.type):
+        raise mismatch(path, column, have, field)
     legacy = any(key in (file.metadata.metadata or {}) for key in _LEGACY)
     if legacy and (_T.is_timestamp(have) or _T.is_date(have)):
         raise SourceError(
@@ -144,14 +142,6 @@ def _check(file: pq.ParquetFile, column: str | None, field: Field, path: str) ->
             where=path,
             hint="rewrite the file with a newer Spark",
         )
-
-
-def _mismatch(path: str, column: str, have: pa.DataType, field: Field) -> SourceError:
-    return SourceError(
-        f"column {column} is {have} in the file, and {field.type} is declared",
-        where=path,
-        hint="declare the file's type in `schema`, or rewrite the file",
-    )
 
 
 def _column(table: pa.Table, column: str | None, field: Field, path: str) -> pa.ChunkedArray:
@@ -164,7 +154,7 @@ def _column(table: pa.Table, column: str | None, field: Field, path: str) -> pa.
     try:
         return _to_micros(values, want) if _T.is_timestamp(values.type) else values.cast(want)
     except pa.ArrowInvalid as bad:
-        error = _mismatch(path, column, values.type, field)
+        error = mismatch(path, column, values.type, field)
         raise SourceError(f"{error.what} ({bad})", where=path, hint=error.hint) from None
 
 
@@ -179,48 +169,3 @@ def _storage(values: pa.ChunkedArray) -> pa.ChunkedArray:
     if isinstance(values.type, pa.BaseExtensionType):
         values = pa.chunked_array([c.storage for c in values.chunks], values.type.storage_type)
     return values
-
-
-def _plain(kind: pa.DataType) -> pa.DataType:
-    """The type of the values: without extension and dictionary."""
-    if isinstance(kind, pa.BaseExtensionType):
-        kind = kind.storage_type
-    return kind.value_type if _T.is_dictionary(kind) else kind
-
-
-# -- which file types Spark reads as which declared type ---------------------------------------------
-
-
-def _is_bytes(kind: pa.DataType) -> bool:
-    return kind in (pa.string(), pa.large_string(), pa.binary(), pa.large_binary())
-
-
-def _is_int32(kind: pa.DataType) -> bool:
-    """Stored by Parquet in 32 signed bits."""
-    return kind in (pa.int8(), pa.int16(), pa.int32(), pa.uint8(), pa.uint16())
-
-
-def _fits_decimal(have: pa.DataType, want: pa.DataType) -> bool:
-    whole = want.precision - want.scale
-    if _T.is_integer(have):
-        return bool(whole >= (10 if _is_int32(have) else 20))
-    if not _T.is_decimal(have):
-        return False
-    return bool(want.scale >= have.scale and whole >= have.precision - have.scale)
-
-
-_FITS: Mapping[str, Callable[[pa.DataType, pa.DataType], bool]] = {
-    "boolean": lambda have, _: bool(_T.is_boolean(have)),
-    "tinyint": lambda have, _: _is_int32(have),
-    "smallint": lambda have, _: _is_int32(have),
-    "int": lambda have, _: _is_int32(have),
-    "bigint": lambda have, _: _is_int32(have) or have in (pa.uint32(), pa.int64()),
-    "float": lambda have, _: bool(have == pa.float32()),
-    "double": lambda have, _: have in (pa.float32(), pa.float64()) or _is_int32(have),
-    "decimal": _fits_decimal,
-    "string": lambda have, _: _is_bytes(have),
-    "binary": lambda have, _: _is_bytes(have) or bool(_T.is_fixed_size_binary(have)),
-    "date": lambda have, _: bool(have == pa.date32()),
-    "timestamp": lambda have, _: bool(_T.is_timestamp(have)),
-    "timestamp_ntz": lambda have, _: bool(_T.is_timestamp(have) or have == pa.date32()),
-}
