@@ -11,7 +11,8 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -29,6 +30,7 @@ from engine.settings import TABLE, Setting, Settings, ports_of, show
 EXIT_USER = commands.EXIT_USER
 EXIT_INTERRUPTED = 130
 UPKEEP_S = 60.0
+PRIVATE = 0o077  # all that works on a data folder writes for its owner alone
 STEADY_TRIGGER_S = 1.0  # of an engine that runs for weeks, where the setting says nothing
 
 
@@ -43,6 +45,16 @@ def settings_of(arguments: argparse.Namespace) -> Settings:
     return Settings.load(overrides, file=arguments.settings)
 
 
+@contextmanager
+def umask(bits: int) -> Iterator[int]:
+    """With these permissions kept from every new file; the bits of before."""
+    before = os.umask(bits)
+    try:
+        yield before
+    finally:
+        os.umask(before)
+
+
 def dispatch(arguments: argparse.Namespace) -> int:
     """Run the command; its exit code."""
     settings = settings_of(arguments)
@@ -50,9 +62,12 @@ def dispatch(arguments: argparse.Namespace) -> int:
         print(show(settings))
         return 0
     if arguments.command in PROCESSES:
-        return PROCESSES[arguments.command](arguments, settings)
+        with umask(PRIVATE) as before:
+            given = argparse.Namespace(**vars(arguments), umask=before)
+            return PROCESSES[arguments.command](given, settings)
     if arguments.command == "ctl":
-        return ctl.run(arguments, _data(arguments, settings))
+        with umask(PRIVATE):
+            return ctl.run(arguments, _data(arguments, settings))
     if arguments.command == "reproduce":
         return commands.reproduce(
             arguments.figures, show=arguments.list, long=arguments.long, out=arguments.out
@@ -101,7 +116,9 @@ def up(arguments: argparse.Namespace, settings: Settings) -> int:
         url = f"http://127.0.0.1:{port}"
         password = _prepare(data, url, demo=not arguments.no_demo, token_s=_token_s(settings))
         _webhooks_of_before(data, settings)
-        supervisor = Supervisor(_children(arguments, data, port), data / "logs", _say)
+        supervisor = Supervisor(
+            _children(arguments, data, port), data / "logs", _say, umask=arguments.umask
+        )
         stop = threading.Event()
         stop_on_signals(stop)
         _say(f"console: {url}    logs: {data / 'logs'}    Ctrl-C stops everything")
@@ -252,6 +269,7 @@ def engine_process(arguments: argparse.Namespace, settings: Settings) -> int:
             settings,
             recorder.put,
             master=arguments.master,
+            umask=arguments.umask,
             warn=_say,
             dropped=lambda: recorder.recording.dropped,
             secrets=_secrets(arguments, settings),

@@ -17,6 +17,7 @@ def hold(data: Path, what: str) -> Iterator[None]:
     path = data / f"{what}.lock"
     try:
         data.mkdir(mode=0o700, parents=True, exist_ok=True)
+        data.chmod(0o700)  # one of before may be open to others
         file = path.open("a+")
     except OSError as error:
         raise AppError(

@@ -76,12 +76,15 @@ class Supervisor:
         logs: Path,
         say: Callable[[str], None],
         clock: Callable[[], float] = time.monotonic,
+        *,
+        umask: int = -1,
     ) -> None:
         logs.mkdir(parents=True, exist_ok=True)
         self.children = [
             Child(name, command, logs / f"{name}.log") for name, command in commands.items()
         ]
         self.say, self.clock = say, clock
+        self.umask = umask  # that children begin with: the user's, not that of this process; -1: this process's
 
     def run(self, stop: threading.Event, each: Callable[[], None] = lambda: None) -> None:
         """Until told to stop; then end all, last started first. `each` is called at every look."""
@@ -124,6 +127,7 @@ class Supervisor:
                 stdin=subprocess.PIPE,
                 stdout=log,
                 stderr=subprocess.STDOUT,
+                umask=self.umask,
                 start_new_session=True,  # Ctrl-C is ours: they are stopped in order
             )
         child.starts += 1

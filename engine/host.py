@@ -99,7 +99,8 @@ class _Newest:
 
 
 class EngineHost:
-    """The queries of one engine process. `start_with` gives the session where not our own is wanted."""
+    """The queries of one engine process. `start_with` gives the session where not our own is wanted; `scratch` is the
+    folder of Spark's own files."""
 
     def __init__(
         self,
@@ -110,9 +111,10 @@ class EngineHost:
         start_with: Callable[[], SparkSession] | None = None,
         clock: Callable[[], float] = time.time,
         seated: Callable[[QueryRun, Desk], None] | None = None,
+        scratch: Path | None = None,
     ) -> None:
         self._settings, self._master, self._warn, self._clock = settings, master, warn, clock
-        self._seated = seated
+        self._seated, self._scratch = seated, scratch
         self._start_with = start_with or self._own_session
         self._hosted: dict[str, _Hosted] = {}
         self._changed = threading.Condition()
@@ -295,6 +297,7 @@ class EngineHost:
             driver_memory=self._settings.driver_memory,
             extra=connectors.conf(self._settings.packages, self._settings.jars),
             warn=self._warn,
+            scratch=self._scratch,
         )
 
     def _session_of(self, name: str) -> SparkSession:

@@ -88,6 +88,15 @@ def notes_on(spec: QuerySpec, data: Path, roots: Roots) -> list[str]:
     ]
 
 
+def with_umask(spec: QuerySpec, data: Path, umask: int | None) -> QuerySpec:
+    """The data folder is its owner's alone, and so is what the engine writes; results elsewhere are made with the umask
+    of whoever started it, so that others can read them as before."""
+    path = spec.sink.path
+    if not path or Path(path).resolve().is_relative_to(data.resolve()):
+        return spec
+    return replace(spec, sink=replace(spec.sink, umask=umask))
+
+
 def plan_of(spec: QuerySpec) -> dict[str, Any]:
     """Its plan as it is shown: as text, and as what the console draws."""
     return {**shown(build_plan(spec, analyse(spec))), "groups": spec.groups}

@@ -8,6 +8,7 @@ and ticks go on meanwhile. What the engine's commits say is the truth; the store
 from __future__ import annotations
 
 import os
+import shutil
 import threading
 import time
 import traceback
@@ -33,7 +34,7 @@ from engine.plan.tree import Plan
 from engine.projection import Watched, budgets_of
 from engine.query.model import QuerySpec
 from engine.query.secrets import Options
-from engine.registry import notes_on, plan_of, roots_of, shown, spec_of
+from engine.registry import notes_on, plan_of, roots_of, shown, spec_of, with_umask
 from engine.runner import QueryRun
 from engine.settings import Settings
 from engine.sources import workload
@@ -44,6 +45,7 @@ BEAT_S = 1.0
 TELL_S = 0.3
 STATES_S = 1.0
 PRUNE_S = 60.0
+SCRATCH = "spark"  # of the data folder: Spark's own files, with rows that it shuffles
 FRAMES_MAX = 12  # of a failed command's traceback in the log
 
 
@@ -72,6 +74,7 @@ class Service:
         take: Callable[[Sample], None],
         *,
         master: str | None = None,
+        umask: int | None = None,
         clock: Callable[[], float] = time.time,
         warn: Callable[[str], None] = lambda text: None,
         dropped: Callable[[], int] = lambda: 0,
@@ -79,7 +82,15 @@ class Service:
     ) -> None:
         self.store, self.data, self.settings, self.take = store, data, settings, take
         self.clock, self.warn, self.dropped, self.secrets = clock, warn, dropped, secrets
-        self.host = EngineHost(settings, master=master, warn=warn, clock=clock, seated=self._seated)
+        self.umask = umask  # of results outside the data folder
+        self.host = EngineHost(
+            settings,
+            master=master,
+            warn=warn,
+            clock=clock,
+            seated=self._seated,
+            scratch=data / SCRATCH,
+        )
         self.roots = roots_of(settings, data)
         self._kept: dict[str, _Kept] = {}
         self._ends: list[tuple[str, CommandState, str]] = []  # of commands, not told yet
@@ -90,6 +101,8 @@ class Service:
     def run(self, stop: threading.Event) -> None:
         """Until told to stop."""
         first = True
+        # What Spark left here when it was killed: this process alone works on the data folder.
+        shutil.rmtree(self.data / SCRATCH, ignore_errors=True)
         while not stop.is_set():
             try:
                 if first:
@@ -178,6 +191,7 @@ class Service:
     def _take_in(self, row: QueryRow) -> None:
         try:
             spec = spec_of(row, self.data, self.roots, secrets=self.secrets)
+            spec = with_umask(spec, self.data, self.umask)
             self.host.register(spec, ())
             notes = notes_on(spec, self.data, self.roots)
             for note in notes:

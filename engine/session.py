@@ -26,6 +26,7 @@ from control.logs import rotate
 from engine import authentication, class_archive, cluster
 from engine.errors import SetupError
 from engine.spark_log import log4j_properties
+from engine.state.folders import private_folder
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -128,10 +129,12 @@ def start_session(
     light: bool = False,
     java: str | None = None,
     warn: Callable[[str], None] = lambda text: None,
+    scratch: Path | None = None,
 ) -> SparkSession:
     """A session for our ticks. `light`: the JVM only plans and shuffles, it touches no row. Spark's words ≥ WARN go to `<log_dir>/spark.log`; without
     `log_dir` to stderr. `java`: options instead of those of the class archive. An active session of this process is used as it is, save that
-    texts of its SQL stay as they are. `warn` hears of what the user's own configuration leaves open."""
+    texts of its SQL stay as they are. `warn` hears of what the user's own configuration leaves open;
+    `scratch`: where Spark keeps its own files, which hold rows, instead of a private folder below the system's for such."""
     from py4j.protocol import Py4JError
     from pyspark import SparkContext
     from pyspark.conf import SparkConf
@@ -149,7 +152,8 @@ def start_session(
     master = master or default_master(nodes)
     _set_environment(master)
     conf = SparkConf().setMaster(master).setAppName(app_name)
-    conf.setAll(list((spark_conf(master, nodes, driver_memory) | dict(extra)).items()))
+    own = {"spark.local.dir": str(_scratch(scratch))}
+    conf.setAll(list((spark_conf(master, nodes, driver_memory) | own | dict(extra)).items()))
     with (
         _log(log_dir) as log,
         _log_settings() as java_options,
@@ -181,6 +185,11 @@ def spark_conf(master: str, nodes: int, driver_memory: str) -> dict[str, str]:
     }
     ours = SHARED_CONF | mine | authentication.conf()
     return ours | (cluster.conf() if cluster.is_cluster(master) else LOCAL_CONF)
+
+
+def _scratch(folder: Path | None) -> Path:
+    """The folder that Spark makes its own in, open to this user alone."""
+    return private_folder(folder or Path(tempfile.gettempdir(), f"spillway-spark-{os.getuid()}"))
 
 
 def _set_environment(master: str) -> None:

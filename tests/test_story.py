@@ -104,6 +104,21 @@ def test_see(up: Up) -> None:
     assert up.json("menu")["items"]
 
 
+def test_nobody_else_can_look_into_the_data_folder(up: Up) -> None:
+    """Also not at the rows that Spark shuffles, which lie in folders that it makes by itself."""
+    until(lambda: rows_out(up) > 0, 30, "rows that went through Spark")
+    open_to_others = [p for p in (up.data, *up.data.rglob("*")) if mode_of(p) & 0o077]
+    assert open_to_others == []
+    assert list((up.data / "spark").glob("blockmgr-*"))
+
+
+def mode_of(path: Path) -> int:
+    try:
+        return path.stat().st_mode
+    except FileNotFoundError:
+        return 0  # state and results come and go
+
+
 def rows_out(up: Up) -> float:
     """The most rows a second of the last minute."""
     series = up.json("series", "--last", "1m")

@@ -40,11 +40,13 @@ class StreamSpec:
 
 @dataclass(frozen=True, slots=True)
 class SinkSpec:
-    """The `[sink]` table. `parquet` is native; any other Spark format is handed each tick's files."""
+    """The `[sink]` table. `parquet` is native; any other Spark format is handed each tick's files. `umask`: what result
+    files are made with, where that is not the process's own."""
 
     format: str
     path: str
     options: Mapping[str, str] = field(default_factory=dict)
+    umask: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import shutil
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -104,6 +105,7 @@ def _concatenate(inputs: list[Path], tmp: Path) -> None:
     with pa.OSFile(str(tmp), "wb") as file, _like(inputs[0], file, schema) as writer:
         for rows in _row_groups(inputs):
             writer.write_table(rows)
+    shutil.copymode(inputs[0], tmp)
 
 
 def _like(model: Path, file: pa.NativeFile, schema: pa.Schema) -> pq.ParquetWriter:

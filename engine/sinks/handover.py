@@ -23,7 +23,7 @@ from engine.errors import SinkError
 from engine.query.formats import EXACTLY_ONCE, sink_guarantee
 from engine.query.model import SinkSpec
 from engine.sinks import ledger
-from engine.sinks.parquet import ParquetDirectory
+from engine.sinks.parquet import ParquetDirectory, show
 from engine.sinks.staged import StagedFile, failure
 from engine.spark_log import for_spark
 from engine.table import aligned
@@ -50,7 +50,7 @@ class Handover:
         for_spark(self._spark, self._spec.options)  # a secret that is missing is missing now
         self._staging.prepare()
         if self._to_files:
-            ParquetDirectory(self._target).prepare()
+            ParquetDirectory(self._target, umask=self._spec.umask).prepare()
             ledger.claim(self._target, self._owner)
 
     def publish(self, version: int, files: Sequence[StagedFile]) -> None:
@@ -143,6 +143,7 @@ class Handover:
         try:
             for name, final in json.loads(journal.read_text()):
                 if (folder / name).exists():
+                    show(folder / name, self._spec.umask)
                     os.rename(folder / name, self._target / final)
             ledger.mark(self._target, version)
             shutil.rmtree(folder, ignore_errors=True)

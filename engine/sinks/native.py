@@ -40,7 +40,7 @@ class ParquetSink:
     """The native sink."""
 
     def __init__(self, spec: SinkSpec, checkpoint: Path) -> None:
-        self._files = ParquetDirectory(spec.path)
+        self._files = ParquetDirectory(spec.path, umask=spec.umask)
         self._owner = str(checkpoint)
         self.directory = self._files.path
         self.compression = _compression(spec)

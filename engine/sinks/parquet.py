@@ -7,6 +7,7 @@ tick commits, is not known here.
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Sequence, Set
 from pathlib import Path
@@ -19,20 +20,33 @@ from engine.sinks.staged import StagedFile, failure
 class ParquetDirectory:
     """The protocol of one directory: prepare, publish, sweep, compact; every call is idempotent."""
 
-    def __init__(self, path: Path | str, *, small_files: int = compact.SMALL_FILES) -> None:
-        self.path = Path(path)
+    def __init__(
+        self,
+        path: Path | str,
+        *,
+        small_files: int = compact.SMALL_FILES,
+        umask: int | None = None,
+    ) -> None:
+        self.path, self.umask = Path(path), umask
         self._small_files = small_files
         self._unseen = small_files  # small files published since we last looked for them
 
     def prepare(self) -> None:
         """Make the directory and try that it can be written."""
         try:
-            self.path.mkdir(parents=True, exist_ok=True)
+            self._make()
             probe = self.path / f".probe-{os.getpid()}.tmp"
             probe.write_bytes(b"")
             probe.unlink()
         except OSError as error:
             raise failure(error, self.path) from error
+
+    def _make(self) -> None:
+        missing = [path for path in (self.path, *self.path.parents) if not path.exists()]
+        self.path.mkdir(parents=True, exist_ok=True)
+        if self.umask is not None:
+            for path in missing:
+                path.chmod(0o777 & ~self.umask)
 
     def publish(self, files: Sequence[StagedFile]) -> None:
         """Rename staged files into view. Repeating it is harmless; a lost file is an error."""
@@ -86,9 +100,18 @@ class ParquetDirectory:
                     where=str(self.path),
                     hint="Another query writes here: give each its own sink path.",
                 )
+            show(tmp, self.umask)
             os.rename(tmp, final)
         except FileNotFoundError:
             return final.exists()
         except OSError as error:
             raise failure(error, final) from error
         return True
+
+
+def show(path: Path, umask: int | None) -> None:
+    """Give a result file the permissions that it is to have in view. Whoever reads results may be another user than who
+    runs the engine; a task on another host may even have written it as another one, and then it stays as it is."""
+    if umask is not None:
+        with contextlib.suppress(PermissionError):
+            path.chmod(0o666 & ~umask)

@@ -51,7 +51,7 @@ def prepare(checkpoint: Path, mem_dir: Path, need_bytes: int) -> Folders:
 
 def memory_folder(base: Path, owner: str, host: str = "") -> Path:
     """The memory folder of the checkpoint `owner`, made private. `host` tells hosts apart that share `base`."""
-    memory = _private(base / name(owner, host))
+    memory = private_folder(base / name(owner, host))
     (memory / OWNER_NOTE).write_text(owner)
     return memory
 
@@ -97,7 +97,8 @@ def shortage(mem_dir: Path, need_bytes: int) -> str:
     return ""
 
 
-def _private(path: Path) -> Path:
+def private_folder(path: Path) -> Path:
+    """Make a folder that nobody else can look into; one that is there must be like that."""
     try:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
@@ -105,8 +106,9 @@ def _private(path: Path) -> Path:
     info = path.lstat()
     if not stat.S_ISDIR(info.st_mode) or info.st_uid != os.getuid() or info.st_mode & 0o077:
         raise SetupError(
-            "the memory directory belongs to somebody else or is open to others",
+            "this folder belongs to somebody else or is open to others",
             where=str(path),
-            hint="Remove it, or choose another memory directory.",
+            hint="Remove it. Where it cannot be removed, choose another memory directory (the setting mem_dir) or "
+            "another folder for temporary files (TMPDIR).",
         )
     return path
