@@ -179,8 +179,8 @@ def audit(ctl: Ctl) -> int:
         "/audit", given.most, user=given.user, what=given.what, subject=given.subject
     )
     rows = (
-        (clock(a["time_s"], ctl.now_s), a["user"], a["source"], a["what"], a["subject"], a["outcome"],
-         a["detail"])
+        (clock(a["time_s"], ctl.now_s), a["user"], f"{a['source']} {a['token']}".strip(), a["what"],
+         a["subject"], a["outcome"], a["detail"])
         for a in items
     )  # fmt: skip
     header = ("time", "user", "by", "what", "subject", "outcome", "detail")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from app.desk import desk_of
@@ -55,7 +56,16 @@ def _named(text: str) -> dict[str, str]:
     return {"id": id, "property": prop}
 
 
-def _given(name: str, value: Any) -> dict[str, Any]:
+class Many(dict[str, Any]):
+    """Values of components whose ids match a pattern: id as JSON (with sorted keys) → value; an input of its own."""
+
+
+def _given(name: str, value: Any) -> Any:
+    if isinstance(value, Many):
+        property = name.rpartition(".")[2]
+        return [
+            {"id": json.loads(id), "property": property, "value": one} for id, one in value.items()
+        ]
     return {**_named(name), "value": value}
 
 

@@ -368,9 +368,11 @@ def test_cookie_flags(console: Console) -> None:
     port = console.settings.port
     session = next(c for c in cookies if c.startswith(f"spillway_session_{port}="))
     csrf = next(c for c in cookies if c.startswith(f"spillway_csrf_{port}="))
+    device = next(c for c in cookies if c.startswith(f"spillway_device_{port}="))
     assert "HttpOnly" in session
+    assert "HttpOnly" in device
     assert "HttpOnly" not in csrf  # the page's script sends it back
-    for cookie in (session, csrf):
+    for cookie in (session, csrf, device):
         assert "SameSite=Lax" in cookie
         assert "Path=/" in cookie
         assert "Secure" not in cookie
