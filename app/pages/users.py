@@ -14,7 +14,6 @@ from app.callbacks import Callbacks
 from app.components import confirm, reasons, states
 from app.components.confirm import Ask
 from app.components.kit import button, d, dmc, icon, panel, s
-from app.components.units import counted
 from app.desk import act, feed, role
 from app.guard import who
 from app.pages import users_own
@@ -30,8 +29,12 @@ ROLES = {"type": "users-role", "name": ALL}
 REVOKE = {"type": "users-revoke", "token": ALL}
 REVOKE_ANY = {"type": "users-revoke-any", "token": ALL}
 DAY_S = 86_400.0
-LIVES = (1, 7, 30, 90, 365)  # days that are offered, as far as the longest life that is set allows
-LIFE = 30
+LIVES = {
+    "1": "1 day",
+    "7": "7 days",
+    "30": "30 days",
+    "most": "as long as is allowed",
+}  # days, or the setting's
 ASKED = {
     "user.disable": ("Disable {n}?", "Their sessions end and they cannot sign in. Rules that act in their name fall back to propose.", "Disable"),
     "token.revoke": ("Revoke {n}?", "What works with it gets no answer from the next request on.", "Revoke"),
@@ -84,12 +87,12 @@ def _tokens() -> Component:
 
 def _new_token() -> Component:
     scopes = [{"value": r.value, "label": r.value} for r in Role]
-    lives = [{"value": str(days), "label": counted(days, "day")} for days in _lives()]
+    lives = [{"value": days, "label": text} for days, text in LIVES.items()]
     fields = d(
         dmc.TextInput(id="users-token-name", label="Name", placeholder="nightly export", size="xs", className="field"),
         dmc.Select(id="users-token-scope", label="May do at most", data=scopes, value=Role.VIEWER.value, size="xs",
                    className="field", allowDeselect=False, rightSection=icon("chevron-down")),
-        dmc.Select(id="users-token-life", label="Good for", data=lives, value=str(min(LIFE, _lives()[-1])), size="xs", className="field",
+        dmc.Select(id="users-token-life", label="Good for", data=lives, value="30", size="xs", className="field",
                    allowDeselect=False, rightSection=icon("chevron-down")),
         c="form-row",
     )  # fmt: skip
@@ -99,12 +102,6 @@ def _new_token() -> Component:
     form = d(fields, own, d(id="users-token-said", c="form-said", role="status"),
              d(button("Make a token", "primary", "plus", id="users-token-add"), c="form-b"), c="form")  # fmt: skip
     return panel("New token", form)
-
-
-def _lives() -> list[int]:
-    """Days that a token may be good for; the longest that is set is the last one."""
-    most = max(1, round(parts().settings.token_s / DAY_S))
-    return sorted({*(days for days in LIVES if days < most), most})
 
 
 def register(on: Callbacks) -> None:
@@ -307,9 +304,11 @@ def _token(_: Any, __: Any, name: Any, scope: Any, life: Any, own: Any) -> list[
     if fault := confirm.fault(own):
         return [no_update, reasons.refusals((), fault), ""]
     plain, digest = tokens.made()
-    days = next((days for days in _lives() if str(days) == str(life)), min(LIFE, _lives()[-1]))
     body: dict[str, Any] = {"name": name.strip(), "sha256": digest, "scope": str(scope)}
-    answer = act("token.add", {**body, "expires_s": feed().now_s() + days * DAY_S})
+    if life != "most":  # what nobody said is a month
+        days = int(life) if str(life) in LIVES else 30
+        body["expires_s"] = feed().now_s() + days * DAY_S
+    answer = act("token.add", body)
     if not answer.accepted:
         return [no_update, reasons.refusals(answer.refusals, answer.text), ""]
     return [feed().now_s(), shown.made(plain), ""]

@@ -68,6 +68,27 @@ def test_an_admin_revokes_anybodys_token_with_the_password_not_needed(console: C
 
 
 @pytest.mark.parametrize(
+    ("life", "days"), [("1", 1), ("30", 30), ("most", 90), (None, 30), ("9999", 30)]
+)
+def test_a_token_of_ones_own_ends(console: Console, life: Any, days: int) -> None:
+    vic, at = console.signed_in("vic"), pressed("users-revoke", token="x")
+    states = {"name": "nightly", "scope": "viewer", "life": life}
+    answer = call(
+        vic,
+        "users-token-said.children",
+        "users-token-add.n_clicks",
+        {"users-token-add.n_clicks": 1, "one.n_clicks": Many({at: None})},
+        {
+            **{f"users-token-{name}.value": value for name, value in states.items()},
+            "users-token-own.value": None,
+        },
+    )
+    assert "Copy it now" in said(answer["users-token-said"])
+    token = console.store.tokens.of("vic")[0]
+    assert token.expires_s == console.clock() + days * 86_400
+
+
+@pytest.mark.parametrize(
     ("agent", "name"),
     [
         ("Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/140.0 Safari/537.36", "Chrome on Linux"),
