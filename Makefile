@@ -4,13 +4,15 @@ SHELL := bash
 PY := .venv/bin/python
 # More arguments for the command behind a target: make test ARGS="-k tick -x"
 ARGS ?=
+# Two processes share the tests, module by module (tests/conftest.py).
+PARALLEL ?= -n 2 --dist loadgroup --no-loadscope-reorder
 
 # Spark's Python workers import our modules from here; another Spark on the machine must not be picked up.
 export PYTHONPATH := $(CURDIR)
 unexport SPARK_HOME
 unexport VIRTUAL_ENV
 
-.PHONY: help setup run test lint fmt bench bench-long bench-recovery bench-parts bench-adapt bench-store bench-watchers bench-commands bench-migrate bench-reorder bench-order bench-advice reproduce fuzz chaos lock clean
+.PHONY: help setup run test test-all lint fmt bench bench-long bench-recovery bench-parts bench-adapt bench-store bench-watchers bench-commands bench-migrate bench-reorder bench-order bench-advice reproduce fuzz chaos lock clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -21,9 +23,13 @@ setup: ## make .venv from the lock file, check Java (again only when the lock ch
 run: setup ## console, control and engine with a live demo query; Ctrl-C stops them
 	@$(PY) run.py up $(ARGS)
 
-test: ## the tests, without the long ones and the benchmarks (Chromium included)
+test: ## the tests, without the long ones and the benchmarks (Chromium included); ARGS="-n 0" in one process
 	@tools/setup.sh test
-	@$(PY) -m pytest -m "not long and not bench" $(ARGS)
+	@$(PY) -m pytest $(PARALLEL) -m "not long and not bench" $(ARGS)
+
+test-all: ## the tests and the long ones, without the benchmarks: hours
+	@tools/setup.sh test
+	@$(PY) -m pytest $(PARALLEL) -m "not bench" --timeout 7200 $(ARGS)
 
 lint: setup ## ruff's rules and format, mypy in strict mode
 	@$(PY) -m ruff check .
@@ -76,8 +82,8 @@ reproduce: setup ## the papers' figures (ARGS="fig11", ARGS="--long"); pages in 
 fuzz: setup ## the tests with random examples once more, with fresh ones each time
 	@HYPOTHESIS_PROFILE=fresh $(PY) -m pytest -m "hypothesis and not long and not bench" $(ARGS)
 
-chaos: setup ## the long tests: hundreds of kills, thousands of examples
-	@HYPOTHESIS_PROFILE=long $(PY) -m pytest -m long --timeout 7200 $(ARGS)
+chaos: setup ## the long tests: hundreds of kills, thousands of examples of every property
+	@HYPOTHESIS_PROFILE=long $(PY) -m pytest -m "(long or hypothesis) and not bench" --timeout 7200 $(ARGS)
 
 lock: ## write the lock files anew from pyproject.toml (needs the network)
 	@tools/lock.sh $(ARGS)

@@ -16,6 +16,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 ROOT = Path(__file__).resolve().parent.parent
+OURS = "spillway-tests-"
+WAITING = ("demo", "tests/test_story_order.py")
 
 # Before anything imports pyspark: its worker processes inherit these from the JVM.
 if str(ROOT) not in sys.path:
@@ -29,10 +31,14 @@ os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
 
 
 def _own_memory_folder() -> None:
-    """State of killed and forgotten queries goes with the test run instead of filling /dev/shm."""
-    if "SPILLWAY_MEM_DIR" in os.environ or not os.access("/dev/shm", os.W_OK):
+    """State of killed and forgotten queries goes with the test run instead of filling /dev/shm. Each process of pytest-xdist
+    has a folder of its own in that of the process that started it."""
+    given, above = os.environ.get("SPILLWAY_MEM_DIR"), "/dev/shm"
+    if given and "PYTEST_XDIST_WORKER" in os.environ and OURS in given:
+        above = given
+    elif given or not os.access(above, os.W_OK):
         return
-    folder = tempfile.mkdtemp(prefix="spillway-tests-", dir="/dev/shm")
+    folder = tempfile.mkdtemp(prefix=OURS, dir=above)
     os.environ["SPILLWAY_MEM_DIR"] = folder
     owner = os.getpid()
 
@@ -72,6 +78,18 @@ def _register_profiles() -> None:
 
 
 _register_profiles()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What runs in one process of pytest-xdist, in its order: a module, and all that uses the one demo. What waits most
+    begins first, so that nobody waits for it alone at the end."""
+    groups = {}
+    for item in items:
+        module = item.nodeid.partition("::")[0]
+        demo = "demo" in getattr(item, "fixturenames", ())
+        groups[item] = "demo" if demo else module
+        item.add_marker(pytest.mark.xdist_group(groups[item]))
+    items.sort(key=lambda item: groups[item] not in WAITING)
 
 
 @pytest.fixture(scope="session")

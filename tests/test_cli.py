@@ -15,6 +15,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyspark.sql import SparkSession
 
 import run
 from engine import commands
@@ -22,6 +23,7 @@ from engine.errors import SettingError, SpillwayError
 from engine.progress import RunSummary
 from engine.settings import TABLE
 from engine.table import aligned
+from tests.inside import inside
 
 ROOT = Path(run.__file__).parent
 QUERY = """
@@ -63,17 +65,6 @@ def query(tmp_path: Path) -> Path:
 def results(folder: Path, **columns: list[object]) -> None:
     folder.mkdir()
     pq.write_table(pa.table(columns), folder / "part-00000001-0000.parquet")
-
-
-def spillway(*arguments: object, **more: object) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "run.py", *map(str, arguments)],
-        cwd=ROOT,
-        text=True,
-        capture_output=True,
-        check=False,
-        timeout=240,
-    )
 
 
 def test_check_shows_the_plan(query: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -209,14 +200,14 @@ def test_engine_errors_end_a_run_with_two(
     assert capsys.readouterr().err.endswith("error: there: it broke\n  mend it\n")
 
 
-def test_a_whole_run_and_its_resumption(query: Path, tmp_path: Path) -> None:
-    first = spillway("query", "run", query, "--once")
+def test_a_whole_run_and_its_resumption(spark: SparkSession, query: Path, tmp_path: Path) -> None:
+    first = inside("query", "run", query, "--once")
     assert first.returncode == 0, first.stderr
     assert len(first.stdout.splitlines()) == 1
     summary = json.loads(first.stdout)
     assert (summary["rows_out"], summary["null_key_rows"]) == (5, 2)
     assert pq.read_table(tmp_path / "out").num_rows == 5
-    again = spillway("query", "run", query, "--once")
+    again = inside("query", "run", query, "--once")
     assert again.returncode == 0, again.stderr
     assert pq.read_table(tmp_path / "out").num_rows == 5
 
@@ -252,12 +243,14 @@ def test_clashing_queries_are_refused_before_spark_starts(
     assert said.out == "" and "there is a query 'pair' already" in said.err
 
 
-def test_several_at_once_of_which_one_fails(query: Path, tmp_path: Path) -> None:
+def test_several_at_once_of_which_one_fails(
+    spark: SparkSession, query: Path, tmp_path: Path
+) -> None:
     second, bad = another(query, "second"), another(query, "bad")
     bad.write_text(bad.read_text().replace("data/b", "data/c"))
     (tmp_path / "data" / "c").mkdir()
     (tmp_path / "data" / "c" / "0.parquet").write_bytes(b"PAR1" + b"\0" * 99)
-    done = spillway("query", "run", query, bad, second, "--once")
+    done = inside("query", "run", query, bad, second, "--once")
     assert done.returncode == 2, done.stderr
     first, failed, last = map(json.loads, done.stdout.splitlines())
     assert (first["query"], failed["query"], last["query"]) == ("pair", "bad", "second")

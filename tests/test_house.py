@@ -214,3 +214,20 @@ def test_both_locks_agree() -> None:
     read = re.compile(r"^([a-z0-9._-]+)==(\S+)", re.M)
     runtime = dict(read.findall(source("requirements.lock")))
     assert runtime.items() <= dict(read.findall(source("requirements-dev.lock"))).items()
+
+
+def test_helpers_of_tests_are_no_tests() -> None:
+    """What several tests need is in a module of its own: importing it collects and imports nothing else."""
+    wrong = []
+    for name in modules():
+        if name.startswith("tests/"):
+            for node in ast.walk(ast.parse((ROOT / name).read_text())):
+                found = [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+                found += (
+                    [a.name for a in node.names]
+                    if isinstance(node, ast.Import | ast.ImportFrom)
+                    else []
+                )
+                if any(part.startswith("test_") for one in found for part in one.split(".")):
+                    wrong.append(f"{name}:{node.lineno}")
+    assert not wrong, wrong

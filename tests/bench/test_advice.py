@@ -93,6 +93,7 @@ def test_lengths_are_judged_by_runs_that_count(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.long
 @pytest.mark.timeout(600)
 def test_one_setting_in_small(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

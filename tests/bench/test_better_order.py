@@ -12,6 +12,7 @@ from tests.bench.better_order_runs import BAD, Phase, exact, measure
 from tests.bench.workloads import UNEVEN, UNEVEN_CHAIN, distinct
 
 
+@pytest.mark.long
 @pytest.mark.timeout(600)
 def test_a_better_order(tmp_path: Path) -> None:
     """A window of 1 000 rows and a tick of 500: the optimiser finds the order, and it makes far fewer rows."""

@@ -14,6 +14,7 @@ from tests.bench.workloads import WORKLOADS
 ALL = Order(runs=1, files_per_trigger=(5,), spark_setting="hdfs-v2", spark_memory="1g")
 
 
+@pytest.mark.long
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("name", ["window2", "chain4"])
 def test_windows_give_duckdb_s_rows(name: str) -> None:
@@ -26,9 +27,14 @@ def test_windows_give_duckdb_s_rows(name: str) -> None:
 
 
 @pytest.mark.timeout(600)
-def test_all_three_sides_give_the_same_rows() -> None:
+@pytest.mark.parametrize(
+    "sides",
+    [("spillway", "duckdb"), pytest.param(ALL.sides, marks=pytest.mark.long)],
+    ids=["two", "all"],
+)
+def test_all_sides_give_the_same_rows(sides: tuple[str, ...]) -> None:
     lines: list[str] = []
-    measured = measure(WORKLOADS["tri"].scaled(20_000), ALL, lines.append)
+    measured = measure(WORKLOADS["tri"].scaled(20_000), replace(ALL, sides=sides), lines.append)
     assert not measured.failures, "\n".join(measured.failures)
     assert measured.exact, "\n".join(lines)
     ours = measured.of("spillway", 5)[0]
@@ -42,6 +48,7 @@ def test_all_three_sides_give_the_same_rows() -> None:
     assert 0 < ours.summary["state_bytes"] <= 2 * measured.workload.state_bytes_limit(5)
 
 
+@pytest.mark.long
 @pytest.mark.timeout(600)
 def test_another_order_half_way(tmp_path: Path) -> None:
     """Spark's answer is Spark's to give: it may refuse, or be wrong. Ours is exact, and changes order."""
@@ -52,6 +59,7 @@ def test_another_order_half_way(tmp_path: Path) -> None:
     assert "| exact |" in reordered.page([theirs, ours], 4000)
 
 
+@pytest.mark.long
 @pytest.mark.timeout(600)
 def test_both_plans_side_by_side(tmp_path: Path) -> None:
     """Figures of either plan, paced and flat out; no time is judged but that of the window."""

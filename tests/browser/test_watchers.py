@@ -16,6 +16,7 @@ from tests.browser.stage import Stage
 ABOUT = {"cores": 1, "memory_gib": 1, "commit": "", "load": 0.0}
 
 
+@pytest.mark.long
 @pytest.mark.timeout(300)
 def test_five_watchers_in_small(tmp_path: Path) -> None:
     scale = replace(SMALL, nodes=4, groups=120)

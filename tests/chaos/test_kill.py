@@ -1,4 +1,5 @@
-"""kill −9 at every step of a commit, at random instants, of workers; then start again: exactly the batch join.
+"""kill −9 in a commit and of a worker; then start again: exactly the batch join. In this process, test_died.py does the same
+at every step of a commit. Long: every step, and random instants.
 
 `pytest -m long tests/chaos` repeats the random kills 200 times (CHAOS_SEED picks another sequence).
 """
@@ -18,6 +19,7 @@ import numpy as np
 import psutil
 import pyarrow as pa
 import pytest
+from pyspark.sql import SparkSession
 
 from tests.engine.oracle import Case
 
@@ -81,17 +83,18 @@ def finish(case: Case, sql: Callable[[], str] = lambda: "") -> None:
 @pytest.mark.parametrize(
     "point",
     [
-        pytest.param("step", marks=pytest.mark.long),
         "commit",
-        "part",
-        pytest.param("publish", marks=pytest.mark.long),
+        *(pytest.param(point, marks=pytest.mark.long) for point in ("step", "part", "publish")),
     ],
 )
-def test_killed_within_a_commit(tmp_path: Path, point: str) -> None:
+def test_killed_within_a_commit(spark: SparkSession, tmp_path: Path, point: str) -> None:
+    """The next life is in this process: that it is another one is enough."""
     case = make(tmp_path, seed=1)
     code, _, err = end(start(case, point, 3))
     assert code == -signal.SIGKILL, err[-2000:]
-    finish(case)
+    case.run()
+    assert case.check() > 1000
+    assert not list(case.out.glob(".part*")), "staged files are left"
 
 
 def test_a_killed_python_worker_costs_a_retry_and_no_row(tmp_path: Path) -> None:
@@ -99,10 +102,6 @@ def test_a_killed_python_worker_costs_a_retry_and_no_row(tmp_path: Path) -> None
     code, _, err = end(start(case, "worker", 3))
     assert code == 0, err[-2000:]
     assert case.check() > 1000
-
-
-def test_killed_at_random_instants(tmp_path: Path) -> None:
-    kill_at_random(tmp_path, kills=3)
 
 
 @pytest.mark.long

@@ -1,4 +1,6 @@
-"""kill -9 of a query with window functions, groups suspended on disk or not; then start again: DuckDB's results."""
+"""kill -9 of a query with window functions, groups suspended on disk or not; then start again: DuckDB's results.
+
+All of it is long; test_died.py has what takes less."""
 
 from __future__ import annotations
 
@@ -24,13 +26,6 @@ def finished(case: Case) -> None:
     code, _, err = end(start(case, "never"))
     assert code == 0, err[-2000:]
     assert same(case, ONE, FINAL) > 400
-
-
-def test_killed_within_a_commit(tmp_path: Path) -> None:
-    case = make(tmp_path, 1)
-    code, _, err = end(start(case, "commit", 4))
-    assert code == -signal.SIGKILL, err[-2000:]
-    finished(case)
 
 
 @pytest.mark.long

@@ -34,7 +34,8 @@ def killed_at(root: Path, point: str, order: str, version: int, nodes: int = 2) 
     finish(case, lambda: wanted(case))
 
 
-def test_killed_within_a_commit(tmp_path: Path) -> None:
+@pytest.mark.long
+def test_killed_and_begun_again_with_more_nodes(tmp_path: Path) -> None:
     killed_at(tmp_path, "part", "((a b) (c d))", 4, nodes=3)
 
 

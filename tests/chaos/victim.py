@@ -29,31 +29,42 @@ from engine.sinks import ParquetDirectory
 from engine.state.commits import CommitLog
 from engine.tick import Ticker
 
+Put = Callable[[Any, str, Any], None]
+
 
 def die(*_: Any) -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def arm(point: str, version: int) -> None:
-    """Wrap the method before or after which the process has to die."""
+def arm(point: str, version: int, then: Callable[..., Any] = die, put: Put = setattr) -> None:
+    """Wrap the method before or after which the process has to die (or whatever `then` does in its place)."""
+    if point.startswith("action:"):
+        _in_step(*point.split(":")[1:])
+        return
+    owner, name, when = _place(point, version)
+    put(owner, name, _before(getattr(owner, name), when, then))
+
+
+def _place(point: str, version: int) -> tuple[type, str, Callable[..., Any]]:
+    """Before which method it happens, and in which call."""
     if point == "step":
-        _before(CommitLog, "append", lambda log, commit: commit.version >= version)
-    elif point == "commit":
-        _before(Ticker, "_publish", lambda ticker, commit: commit.version >= version)
-    elif point == "publish":
-        _before(Ticker, "_report", lambda ticker, *_: ticker.manifest.version >= version)
-    elif point == "part":
-        _before(
+        return CommitLog, "append", lambda log, commit: commit.version >= version
+    if point == "commit":
+        return Ticker, "_publish", lambda ticker, commit: commit.version >= version
+    if point == "publish":
+        return Ticker, "_report", lambda ticker, *_: ticker.manifest.version >= version
+    if point == "part":
+        return (
             ParquetDirectory,
             "_rename",
             lambda d, file: file.version >= version and file.final.endswith("1.parquet"),
         )
-    elif point == "snapshot":
-        _before(Path, "unlink", lambda path, **_: path.name.startswith("commit-"))
-    elif point.startswith("action:"):
-        _in_step(*point.split(":")[1:])
-    elif point == "worker":
-        _before(Ticker, "step", _kill_worker(version), fatal=False)
+    if point == "snapshot":
+        return Path, "unlink", lambda path, **_: path.name.startswith("commit-")
+    if point == "worker":
+        return Ticker, "step", _kill_worker(version)
+    assert point == "never", point
+    return Ticker, "step", lambda *_: False
 
 
 def _in_step(course: str, step: str, when: str) -> None:
@@ -72,21 +83,21 @@ def _in_step(course: str, step: str, when: str) -> None:
     Log.step = stepping  # type: ignore[method-assign]
 
 
-def _before(owner: type, name: str, when: Callable[..., Any], *, fatal: bool = True) -> None:
-    inner = getattr(owner, name)
-
+def _before(
+    inner: Callable[..., Any], when: Callable[..., Any], then: Callable[..., Any]
+) -> Callable[..., Any]:
     def wrapped(self: Any, *args: Any, **kwargs: Any) -> Any:
-        if when(self, *args, **kwargs) and fatal:
-            die()
+        if when(self, *args, **kwargs):
+            then()
         return inner(self, *args, **kwargs)
 
-    setattr(owner, name, wrapped)
+    return wrapped
 
 
-def _kill_worker(version: int) -> Callable[..., None]:
+def _kill_worker(version: int) -> Callable[..., bool]:
     """Kill one of our own Python workers a moment after the step has begun."""
 
-    def strike(ticker: Ticker, *_: Any) -> None:
+    def strike(ticker: Ticker, *_: Any) -> bool:
         if ticker.manifest.version == version:
             me = os.getpid()
             script = (
@@ -97,6 +108,7 @@ def _kill_worker(version: int) -> Callable[..., None]:
                 "[os.kill(p.pid, signal.SIGKILL) for p in workers[:1]]"
             )
             subprocess.Popen([sys.executable, "-c", script])
+        return False  # this process goes on
 
     return strike
 

@@ -118,9 +118,14 @@ class Case:
             con.execute("CREATE TABLE got AS SELECT * FROM want LIMIT 0")
         else:
             con.execute(f"CREATE TABLE got AS SELECT * FROM read_parquet('{self.out}/*.parquet')")
-        missing = con.execute("SELECT * FROM want EXCEPT ALL SELECT * FROM got").fetchall()
-        spurious = con.execute("SELECT * FROM got EXCEPT ALL SELECT * FROM want").fetchall()
-        assert not missing and not spurious, (
+        # EXCEPT ALL both ways in one pass, a fifth of its time: +1 for each row wanted, −1 for each row found.
+        sides = 'SELECT *, 1 AS "$side" FROM want UNION ALL SELECT *, -1 FROM got'
+        wrong = con.execute(
+            f'SELECT * EXCLUDE ("$side"), sum("$side") AS "$times" FROM ({sides}) GROUP BY ALL HAVING "$times" <> 0'
+        ).fetchall()
+        missing = [row[:-1] for row in wrong if row[-1] > 0]
+        spurious = [row[:-1] for row in wrong if row[-1] < 0]
+        assert not wrong, (
             f"missing {missing[:5]} ({len(missing)}), spurious {spurious[:5]} ({len(spurious)})"
         )
         return int(con.execute("SELECT count(*) FROM got").fetchall()[0][0])

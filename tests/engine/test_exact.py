@@ -8,10 +8,11 @@ from decimal import Decimal
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
+from tests import examples
 from tests.engine.oracle import Case, Kept, rows
 
 FULL = (1 << 64) - 1
@@ -91,7 +92,7 @@ def build(root: object, made: dict[str, object]) -> Case:
     )
 
 
-@settings(max_examples=12)
+@examples.lives(few=5, most=100)
 @given(cases())
 def test_results_are_the_batch_join(
     spark: SparkSession, tmp_path_factory: pytest.TempPathFactory, made: dict[str, object]

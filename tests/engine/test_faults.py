@@ -166,7 +166,7 @@ def test_no_permission(tmp_path: Path, place: str, words: str) -> None:
         path.mkdir()
     for path in (root, *root.rglob("*")):
         os.chown(path, 65534, 65534)
-    for path in (tmp_path, *tmp_path.parents[:2]):
+    for path in (tmp_path, *tmp_path.parents[:3]):
         path.chmod(path.stat().st_mode | 0o011)
     os.chown(root / place, 0, 0)
     (root / place).chmod(0o711)
@@ -211,7 +211,10 @@ def end(process: subprocess.Popen[str]) -> None:
         process.communicate()
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+# Ctrl-C itself stops two queries in tests/test_cli.py.
+@pytest.mark.parametrize(
+    "number", [pytest.param(signal.SIGINT, marks=pytest.mark.long), signal.SIGTERM]
+)
 def test_ctrl_c_in_the_middle_and_going_on(
     spark: SparkSession, tmp_path: Path, number: signal.Signals
 ) -> None:

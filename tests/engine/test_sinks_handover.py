@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import signal
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import pytest
@@ -21,6 +25,7 @@ from engine.query.model import SinkSpec
 from engine.runner import QueryRun
 from engine.settings import Settings
 from engine.sinks import open_sink
+from engine.sinks.handover import Handover
 
 ROOT = Path(__file__).resolve().parents[2]
 # Dies by SIGKILL at the n-th call of a method of Handover, before it does anything.
@@ -72,25 +77,65 @@ def killed(file: Path, method: str, call: int) -> None:
     assert done.returncode == -signal.SIGKILL, done.stderr[-2000:]
 
 
+class Died(Exception):
+    """The process is gone, as far as what is handed over goes."""
+
+
+@contextmanager
+def dying(method: str, call: int) -> Iterator[None]:
+    """From the n-th call of a method of Handover on, none of them does anything."""
+    left, dead = call, False
+
+    def deadly(name: str, inner: Callable[..., Any]) -> Callable[..., Any]:
+        def wrapped(*args: Any) -> Any:
+            nonlocal left, dead
+            left -= name == method
+            dead = dead or not left
+            if dead:
+                raise Died(name)
+            return inner(*args)
+
+        return wrapped
+
+    with pytest.MonkeyPatch.context() as patch:
+        for name, inner in vars(Handover).items():
+            if inspect.isfunction(inner) and not name.startswith("__"):
+                patch.setattr(Handover, name, deadly(name, inner))
+        with pytest.raises(Died):
+            yield
+
+
 def seen(spark: SparkSession, kind: str, path: Path, **options: str) -> Counter[int]:
     schema = "value string" if kind == "text" else "k long, v string"
     rows = spark.read.format(kind).options(**options).schema(schema).load(str(path)).collect()
     return Counter(int(row[0].removeprefix("a") if kind == "text" else row[0]) for row in rows)
 
 
+KILLS = [
+    ("json", "_show", ""),  # Spark has written, the journal says what, nothing is in view
+    ("csv", "_moves", "options = { header = true }"),  # Spark has written, no journal yet
+    ("orc", "_mark", ""),  # all is in view, and not noted
+]
+
+
 @pytest.mark.parametrize(
-    ("kind", "method", "options"),
+    ("kind", "method", "options", "really"),
     [
-        ("json", "_show", ""),  # Spark has written, the journal says what, nothing is in view
-        ("csv", "_moves", "options = { header = true }"),  # Spark has written, no journal yet
-        ("orc", "_mark", ""),  # all is in view, and not noted
+        *((*kill, False) for kill in KILLS),
+        (*KILLS[0], True),
+        *(pytest.param(*kill, True, marks=pytest.mark.long) for kill in KILLS[1:]),
     ],
 )
 def test_files_have_each_row_once_across_a_kill(
-    spark: SparkSession, tmp_path: Path, kind: str, method: str, options: str
+    spark: SparkSession, tmp_path: Path, kind: str, method: str, options: str, really: bool
 ) -> None:
+    """kill −9 of another process, or an exception in this one, after which nothing more is handed over."""
     file = write_query(tmp_path, f'format = "{kind}"\npath = "out"\n{options}')
-    killed(file, method, 2)
+    if really:
+        killed(file, method, 2)
+    else:
+        with dying(method, 2):
+            run_once(file)
     partly = seen(spark, kind, tmp_path / "out", **({"header": "true"} if options else {}))
     assert partly < Counter(range(60))
     run_once(file)

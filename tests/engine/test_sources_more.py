@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import socket
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -250,26 +247,21 @@ def test_a_socket_that_cannot_be_read(spark: SparkSession, tmp_path: Path, once:
         QueryRun(read_query(file), Settings.load({}), (), once=once).run(None)
 
 
-def test_a_socket_from_the_command_line_goes_on_after_a_stop(
-    tmp_path: Path, server: Server
-) -> None:
+def test_a_socket_goes_on_after_a_stop(spark: SparkSession, tmp_path: Path, server: Server) -> None:
     a = f'format = "socket"\noptions = {{ host = "127.0.0.1", port = {server.port} }}\nvalue_format = "json"\nschema = "k long, w string"\n'
     file = write_query(tmp_path, a, "SELECT b.k, a.w FROM a JOIN b ON a.k = b.k")
     for first in (0, 10):
-        process = subprocess.Popen(
-            [sys.executable, "run.py", "query", "run", str(file)],
-            cwd=ROOT,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
+        run = QueryRun(read_query(file), Settings.load({}), (), once=False)
+        thread = threading.Thread(target=run.serve, args=(spark.newSession,))
+        thread.start()
         try:
             server.send(*(json.dumps({"k": k, "w": f"w{k}"}) for k in range(first, first + 10)))
             until(lambda want=first + 10: len(results(tmp_path)) == want)
         finally:
-            process.send_signal(signal.SIGINT)
-            _, err = process.communicate(timeout=60)
+            run.stop()
+            thread.join(120)
             server.hang_up()
-        assert process.returncode == 0, err
+        assert not thread.is_alive()
     assert results(tmp_path) == [(k, f"w{k}") for k in range(20)]
 
 

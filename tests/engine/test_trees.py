@@ -17,6 +17,7 @@ import pytest
 from hypothesis import assume, event, given
 
 from engine.errors import SpillwayError
+from tests import examples
 from tests.engine.local import Local
 from tests.engine.made import Life, Query, S, Told, live, lives, queries
 
@@ -74,6 +75,7 @@ def accepted(query: Query) -> Query:
     return query
 
 
+@examples.lives()
 @given(queries(), lives)
 def test_every_tree_gives_the_batch_join_in_every_order(query: Query, life: Life) -> None:
     accepted(query)

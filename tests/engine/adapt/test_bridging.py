@@ -21,6 +21,7 @@ from control.arbiter import Refusal, Why
 from control.requests import Request
 from engine.adapt import bridging, making
 from engine.adapt.desk import Desk
+from tests import examples
 from tests.engine.adapt.test_migrations import (
     CHAINED,
     STAR,
@@ -50,6 +51,7 @@ rooms = st.sampled_from(
 )  # for what is computed: bytes of a node; None: its budget's
 
 
+@examples.lives()
 @given(queries(most=6), lives, throwers, little, rooms)
 def test_whatever_the_plan_becomes_results_are_the_batch_join(
     query: Query, life: Life, thrower: Migrating, last_bytes: int, room: int | None

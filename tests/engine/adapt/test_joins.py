@@ -38,6 +38,7 @@ from engine.admission import Admission
 from engine.outcome import Outcome
 from engine.state.commits import Commit
 from engine.state.model import Place
+from tests import examples
 from tests.engine.adapt.test_migrations import Migrating, migrating
 from tests.engine.local import Local, LocalSide, stream
 from tests.engine.made import Life, Query, S, live, lives, queries
@@ -383,6 +384,7 @@ def test_what_a_crash_leaves_behind() -> None:
         feed.desk.close()
 
 
+@examples.lives()
 @given(queries(most=4), lives, migrating)
 def test_runs_are_counted_whatever_becomes_of_them(
     query: Query, life: Life, thrower: Migrating
@@ -394,6 +396,7 @@ def test_runs_are_counted_whatever_becomes_of_them(
         live(root, query, replace(life, ticks=life.ticks + 3), None, meddler=Counting(thrower))
 
 
+@examples.lives()
 @given(queries(most=4), lives, migrating)
 def test_whatever_ticks_tell_orders_can_be_priced(
     query: Query, life: Life, thrower: Migrating

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable
@@ -22,12 +20,13 @@ from engine.runner import QueryRun
 from engine.settings import Settings
 from tests.engine.adapt.test_actions import script, states
 from tests.engine.oracle import Case, Kept
+from tests.inside import inside
 
 CHAIN = (
     "SELECT a.v AS va, b.v AS vb, c.v AS vc, d.v AS vd "
     "FROM a JOIN b ON a.k = b.k JOIN c ON b.j = c.j JOIN d ON c.k = d.k"
 )
-RUN = Path(__file__).parents[3] / "run.py"
+KEYS = 100  # of which four streams of 960 rows make a million results
 
 
 def chain(root: Path, ticks: int = 16, rows: int = 60, extra: str = "") -> Case:
@@ -39,8 +38,8 @@ def chain(root: Path, ticks: int = 16, rows: int = 60, extra: str = "") -> Case:
     for tick in range(ticks):
         for at, name in enumerate("abcd"):
             columns = {
-                "k": rng.integers(0, 40, rows),
-                "j": rng.integers(0, 40, rows),
+                "k": rng.integers(0, KEYS, rows),
+                "j": rng.integers(0, KEYS, rows),
                 "v": 1_000_000 * at + 1000 * tick + np.arange(rows),
             }
             case.feed(name, tick, pa.table(columns))
@@ -77,14 +76,14 @@ def test_a_chain_of_migrations(
     assert states(case) == [(course, "done")] * 3, case.adapted()
     rng = np.random.default_rng(8)
     for name in "abcd":
-        more = {"k": rng.integers(0, 40, 60), "j": rng.integers(0, 40, 60), "v": np.arange(60)}
+        more = {"k": rng.integers(0, KEYS, 60), "j": rng.integers(0, KEYS, 60), "v": np.arange(60)}
         case.feed(name, 16, pa.table(more))
     case.run(kept, adaptation=script((16, "migrate", {"order": "(((a b) c) d)"})))
     assert case.check() > 1000
     assert states(case) == [("migrate", "done")], case.adapted()["refusals"]
 
 
-def test_from_the_command_line(tmp_path: Path) -> None:
+def test_from_the_command_line(spark: SparkSession, tmp_path: Path) -> None:
     case = chain(tmp_path, ticks=6)
     commands, report = tmp_path / "script.toml", tmp_path / "report.json"
     commands.write_text(
@@ -101,19 +100,13 @@ def test_from_the_command_line(tmp_path: Path) -> None:
 def scripted(case: Case, commands: Path, report: Path) -> Any:
     """Run by the command line until the input is done; its report."""
     asked = ["query", "run", str(case.file), "--once", "--script", str(commands)]
-    done = subprocess.run(
-        [sys.executable, str(RUN), *asked, "--report", str(report)],
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
+    done = inside(*asked, "--report", report)
     assert done.returncode == 0, done.stderr[-3000:]
     assert case.check() > 100
     return json.loads(report.read_text())
 
 
-def test_the_best_order_from_a_script(tmp_path: Path) -> None:
+def test_the_best_order_from_a_script(spark: SparkSession, tmp_path: Path) -> None:
     """Nothing is named: what ticks have told by then says which order, and by which way; predicted beside actual."""
     case = Case(tmp_path, CHAIN, dict.fromkeys("abcd", "k long, j long, v long"), groups=16)
     case.write()
@@ -164,7 +157,11 @@ def test_a_live_query_goes_on_and_may_be_paused_afterwards(
         until(lambda: told[-1] is Event.UP)
         rng = np.random.default_rng(9)
         for name in "abcd":
-            more = {"k": rng.integers(0, 40, 60), "j": rng.integers(0, 40, 60), "v": np.arange(60)}
+            more = {
+                "k": rng.integers(0, KEYS, 60),
+                "j": rng.integers(0, KEYS, 60),
+                "v": np.arange(60),
+            }
             case.feed(name, 5, pa.table(more))
         until(lambda: fed(kept) == 6 * 4 * 60)
     finally:

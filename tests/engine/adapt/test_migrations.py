@@ -30,6 +30,7 @@ from engine.adapt.records import Records
 from engine.flow import Side
 from engine.plan import matching
 from engine.state.model import Run
+from tests import examples
 from tests.engine.adapt.test_schedules import Dice
 from tests.engine.adapt.ways import ticks_wait
 from tests.engine.local import Local, LocalSide, stream
@@ -66,6 +67,7 @@ little = st.sampled_from([0, making.LAST_BYTES])  # what is left to the round th
 waits = st.sampled_from([False, False, True])  # ticks for moving state
 
 
+@examples.lives()
 @given(queries(most=5), lives, migrating, little, waits)
 def test_whatever_the_plan_becomes_results_are_the_batch_join(
     query: Query, life: Life, thrower: Migrating, last_bytes: int, wait: bool

@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 from hypothesis import event, given
 from hypothesis import strategies as st
 
+from tests import examples
 from tests.engine.adapt.test_migrations import Migrating
 from tests.engine.local import Local
 from tests.engine.made import Life, Query, live, lives, queries
@@ -54,6 +55,7 @@ beside = st.builds(
 )
 
 
+@examples.lives()
 @given(queries(forms=BOUND), lives, beside)
 def test_whatever_the_plans_become_results_are_the_batch_join(
     query: Query, life: Life, thrower: Beside

@@ -26,6 +26,7 @@ from engine.adapt.receipts import GROUPS_MAX, Part, Switch, receipt
 from engine.adapt.records import Records
 from engine.errors import StateError
 from engine.state.model import Manifest, Place, Run
+from tests import examples
 from tests.engine.adapt.test_schedules import Dice
 from tests.engine.adapt.test_toll import JOBS, SORTS
 from tests.engine.local import Local, LocalSide, stream
@@ -92,6 +93,7 @@ AUDITED = st.builds(
 )
 
 
+@examples.lives()
 @given(queries(most=4), lives, AUDITED)
 def test_every_action_that_ends_has_a_receipt_that_adds_up(
     query: Query, life: Life, thrower: Audited

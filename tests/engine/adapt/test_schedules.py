@@ -20,6 +20,7 @@ from engine.adapt.desk import Desk
 from engine.adapt.policy import Policy
 from engine.adapt.records import Records
 from engine.state import ranges
+from tests import examples
 from tests.engine.local import Local, LocalSide
 from tests.engine.made import Life, Query, live, lives, queries
 from tests.engine.test_trees import accepted, check, scratch
@@ -141,6 +142,7 @@ dice = st.builds(
 )
 
 
+@examples.lives()
 @given(queries(most=5), lives, dice)
 def test_whatever_is_adapted_results_are_the_batch_join(
     query: Query, life: Life, thrower: Dice

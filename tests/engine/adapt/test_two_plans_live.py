@@ -5,8 +5,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import subprocess
-import sys
 import threading
 from collections import Counter
 from collections.abc import Iterator
@@ -28,9 +26,10 @@ from engine.query.file import read_query
 from engine.runner import QueryRun
 from engine.settings import Settings
 from tests.engine.adapt.test_actions import script, states
-from tests.engine.adapt.test_migrating import RUN, fed, until
+from tests.engine.adapt.test_migrating import fed, until
 from tests.engine.oracle import Case, Kept
 from tests.engine.test_windows import stamps
+from tests.inside import inside
 
 WINDOW_S = 3
 JOINS = "FROM a JOIN b ON a.k = b.k JOIN c ON b.j = c.j JOIN d ON c.k = d.k"
@@ -94,7 +93,7 @@ def test_a_chain_of_migrations(spark: SparkSession, tmp_path: Path) -> None:
     assert states(case) == [("migrate_parallel", "done"), ("migrate", "done")], case.adapted()
 
 
-def test_in_the_paper_s_order_from_the_command_line(tmp_path: Path) -> None:
+def test_in_the_paper_s_order_from_the_command_line(spark: SparkSession, tmp_path: Path) -> None:
     case = chain(tmp_path, 12)
     (tmp_path / "adapt.toml").write_text('policy = "none"\nhold = true\n')
     (tmp_path / "script.toml").write_text(
@@ -102,9 +101,7 @@ def test_in_the_paper_s_order_from_the_command_line(tmp_path: Path) -> None:
     )
     asked = ["query", "run", str(case.file), "--once", "--adapt", str(tmp_path / "adapt.toml")]
     asked += ["--script", str(tmp_path / "script.toml"), "--report", str(case.report)]
-    done = subprocess.run(
-        [sys.executable, str(RUN), *asked], capture_output=True, text=True, timeout=300, check=False
-    )
+    done = inside(*asked)
     assert done.returncode == 0, done.stderr[-3000:]
     rows = case.check(within(CHAIN, "abcd"))
     assert json.loads(done.stdout.splitlines()[-1])["rows_out"] == rows > 1000
