@@ -21,8 +21,8 @@ from engine.session import _scratch
 from engine.sinks import ParquetDirectory, open_sink
 from tests.app.made import START_S
 from tests.before import unpack
-from tests.engine.test_service import FEED
-from tests.engine.test_sinks import stage
+from tests.engine.service_shared import FEED
+from tests.engine.sinks_shared import stage
 
 OTHERS = 0o077
 

@@ -29,10 +29,10 @@ from control.ledger import (
     Wanted,
     Webhook,
 )
-from control.migration.trees import Tree
 from control.people import Role
 from control.samples import Heartbeat
 from control.watch import Watch
+from tests.app.asking import RULE, joined
 from tests.app.made import (
     MB,
     PASSWORD,
@@ -44,16 +44,7 @@ from tests.app.made import (
     sample_of,
     with_query,
 )
-from tests.control.migration.made import joins_of
-from tests.control.migration.test_gain import NEW, OLD, skewed
-
-RULE = """
-name = "balance"
-mode = "propose"
-every = "15s"
-[policy]
-name = "relocate"
-"""
+from tests.control.migration.outlooks import NEW, OLD
 
 
 def refused(answer: Any, status: int, kind: str) -> dict[str, Any]:
@@ -847,13 +838,3 @@ def test_join_orders_are_listed_priced_and_proposed(running: Console) -> None:
     assert there["text"] and all(one.get("gain_row_s", 0) <= 0 for one in there["items"])
     answer = refused(running.post(f"/queries/{QUERY}/proposals", {"do": "migrate"}), 409, "refused")
     assert [one["why"] for one in answer["refusals"]] == ["no_better_order"]
-
-
-def joined(console: Console, tree: Tree) -> None:
-    """The query runs this tree of a chain, and its ticks have told so."""
-    console.clock.pause(1)
-    sample = console.store.metrics.newest(QUERY)
-    assert sample is not None
-    now_s = console.clock()
-    told = replace(sample.snapshot, joins=joins_of(skewed(5.0), tree), time_s=now_s)
-    console.store.metrics.write([replace(sample, snapshot=told, time_s=now_s)])

@@ -27,9 +27,9 @@ from control.ledger import ActionRow, Evaluation
 from control.people import Role
 from control.plans import plan_from_json
 from db.secrets import FOLDER, SecretFolder
+from tests.app.asking import RULE, joined
 from tests.app.made import QUERY, Console, action_row, begin, heard, with_query
-from tests.app.test_api import RULE, joined
-from tests.control.migration.test_gain import NEW, OLD
+from tests.control.migration.outlooks import NEW, OLD
 
 
 @dataclass

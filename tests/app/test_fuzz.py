@@ -23,8 +23,8 @@ from schemathesis.specs.openapi.checks import (
 
 from app.settings import BODY_BYTES_MAX
 from control.people import Role
+from tests.app.asking import RULE
 from tests.app.made import QUERY, Console, action_row, begin, with_query
-from tests.app.test_api import RULE
 
 SECONDS_MAX = 60.0
 EXAMPLES = 5

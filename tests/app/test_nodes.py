@@ -19,7 +19,7 @@ from app.view import View
 from control.samples import Series
 from control.snapshot import ClusterSnapshot
 from tests.app.made import sample_of
-from tests.app.test_placement import NOW_S, snapshots
+from tests.app.pictures import NOW_S, snapshots
 
 TIMES = st.lists(st.one_of(st.none(), st.floats(0, 1e6)), min_size=5, max_size=5)
 

@@ -34,7 +34,7 @@ from tests.app.dashed import call
 from tests.app.dashed import said as texts
 from tests.app.made import QUERY, START_S, Console, begin, heard, with_query
 from tests.control.migration.made import all_trees, joins_of, models
-from tests.control.migration.test_gain import OLD, PACE, outlook, skewed
+from tests.control.migration.outlooks import OLD, PACE, outlook, skewed
 
 WRONG = (("((a c) b d)", "column 2"), ("((a b) c)", "d missing"), ("(((a b) c) e)", "no stream `e`"),
          ("(((a b) c) d", "not closed"), ("x" * 5_000, "stream"))  # fmt: skip

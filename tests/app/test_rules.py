@@ -18,7 +18,7 @@ from control.plans import Topic
 from control.policies.registry import KINDS
 from control.rules import rule_from, shipped_rules
 from control.simulate.backtest import backtest
-from tests.control.test_backtest import MB, drift, even, record
+from tests.control.drifting import MB, drift, even, record
 
 GOOD = (
     'name = "even"\nmode = "propose"\nevery = "30s"\n\n[policy]\nname = "relocate"\nratio = 0.8\n'

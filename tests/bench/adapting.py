@@ -185,7 +185,7 @@ def decisions() -> dict[str, float]:
     from control.arbiter import judge
     from control.limits import OPEN
     from control.policies.registry import KINDS
-    from tests.control.test_speed import large
+    from tests.control.large import large
 
     out: dict[str, float] = {}
     for room in (0.3, 1.2):

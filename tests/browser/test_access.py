@@ -10,9 +10,8 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import expect
 
 from app.pages.all import pages
+from tests.browser.accessible import SERIOUS
 from tests.browser.conftest import Visit
-
-SERIOUS = ("serious", "critical")
 
 
 @pytest.mark.parametrize("theme", ["dark", pytest.param("light", marks=pytest.mark.long)])

@@ -12,7 +12,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from tests.browser.conftest import Watch, sign_in
-from tests.browser.test_overview import CARDS, ready
+from tests.browser.overview import CARDS, ready
 from tests.up import Up, until
 
 SLOW_MS = 240_000

@@ -16,9 +16,9 @@ from app.feed import SLOW_S
 from control.migration.model import Model
 from control.migration.trees import Tree, joins, show
 from control.plans import Migrate
+from tests.browser.accessible import SERIOUS
 from tests.browser.conftest import Visit, Watch
 from tests.browser.stage import QUERY, Stage
-from tests.browser.test_access import SERIOUS
 from tests.control.migration.made import joins_of
 
 NAMES = ("a", "b", "c", "d")

@@ -12,17 +12,8 @@ from playwright.sync_api import Browser, Page, expect
 from control.ledger import Wanted
 from tests.app.made import PASSWORD
 from tests.browser.conftest import Visit, Watch, sign_in
+from tests.browser.overview import CARDS, LONG_MS, ready
 from tests.browser.stage import QUERY, Stage
-
-CARDS = "#overview-strip .nc"
-LINE = "#overview-output .scatterlayer .trace:first-child path.js-line"
-LONG_MS = 20_000
-
-
-def ready(page: Page) -> None:
-    """The nodes' cards are there, and a line, maybe in several pieces: Plotly draws one for each stretch without a gap."""
-    expect(page.locator(CARDS).first.locator(".nc-big")).to_be_visible(timeout=LONG_MS)
-    expect(page.locator(LINE).first).to_be_attached(timeout=LONG_MS)
 
 
 def points(page: Page, graph: str = "overview-output", trace: int = 0) -> list[float]:

@@ -9,8 +9,8 @@ from playwright.sync_api import expect
 
 from app.pages.all import pages
 from tests.browser.conftest import Visit
+from tests.browser.overview import LONG_MS, ready
 from tests.browser.stage import Stage
-from tests.browser.test_overview import LONG_MS, ready
 
 
 def test_a_deep_link_survives_signing_in_and_reloading(visit: Visit, stage: Stage) -> None:

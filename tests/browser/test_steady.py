@@ -8,8 +8,8 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.browser.conftest import Visit
+from tests.browser.overview import CARDS, LONG_MS, ready
 from tests.browser.stage import Stage
-from tests.browser.test_overview import CARDS, LONG_MS, ready
 from tests.up import until
 
 PREVIEW = "#overview-menu button"

@@ -5,9 +5,9 @@ from __future__ import annotations
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import expect
 
+from tests.browser.accessible import SERIOUS
 from tests.browser.conftest import Visit
 from tests.browser.stage import QUERY, Stage
-from tests.browser.test_access import SERIOUS
 
 
 def tree(first: int, *aliases: str) -> dict[str, object]:

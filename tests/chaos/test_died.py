@@ -14,13 +14,13 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.chaos.test_kill import make
-from tests.chaos.test_kill_groups import make as groups
-from tests.chaos.test_kill_windows import make as windows
-from tests.chaos.test_kill_windows import wanted
+from tests.chaos.kills import make
+from tests.chaos.kills_groups import make as groups
+from tests.chaos.kills_windows import make as windows
+from tests.chaos.kills_windows import wanted
 from tests.chaos.victim import arm
 from tests.engine.chains import chain
-from tests.engine.test_group_by import FINAL, ONE, same
+from tests.engine.group_by import FINAL, ONE, same
 
 POINTS = ("step", "commit", "part", "publish")
 ORDER = "((a b) (c d))"

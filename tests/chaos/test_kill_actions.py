@@ -14,10 +14,10 @@ import pytest
 from pyspark.sql import SparkSession
 
 from control.actions import COURSES
-from tests.chaos.test_kill import VICTIM, end, finish, make
+from tests.chaos.kills import VICTIM, end, finish, make
 from tests.cluster.cases import STAR
+from tests.engine.chains import stamps
 from tests.engine.oracle import Case
-from tests.engine.test_windows import stamps
 
 SCRIPT = """
 [[at]]

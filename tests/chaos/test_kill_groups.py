@@ -9,17 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.chaos.test_kill import end, rounds_of_kills, start
+from tests.chaos.kills import end, rounds_of_kills, start
+from tests.chaos.kills_groups import make
+from tests.engine.group_by import FINAL, ONE, same
 from tests.engine.oracle import Case
-from tests.engine.test_group_by import FINAL, ONE, feed, one, same
-
-TICKS = 6
-
-
-def make(root: Path, seed: int) -> Case:
-    case = one(root)
-    feed(case, range(TICKS), seed, rows=120)
-    return case
 
 
 def finished(case: Case) -> None:

@@ -14,7 +14,7 @@ from urllib.error import HTTPError, URLError
 
 import pytest
 
-from tests.test_story import QUERY, feed, results, wanted
+from tests.files_query import QUERY, feed, results, wanted
 from tests.up import Up, until
 
 pytestmark = [pytest.mark.long, pytest.mark.chaos, pytest.mark.timeout(1800)]

@@ -8,22 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.chaos.test_kill import end, finish, rounds_of_kills, start
-from tests.engine.chains import ALL, accepted, chain, feed_chain, near
+from tests.chaos.kills import end, finish, rounds_of_kills, start
+from tests.chaos.kills_windows import make, wanted
+from tests.engine.chains import chain
 from tests.engine.oracle import Case
-
-TICKS = 6
-
-
-def make(root: Path, seed: int, order: str = "") -> Case:
-    case = chain(root, order)
-    feed_chain(case, TICKS, seed=seed, rows=110, late=0.05)
-    return case
-
-
-def wanted(case: Case) -> str:
-    """The batch join over what was not set aside as late, once all of it is."""
-    return f"{accepted(case)}{case.sql} WHERE {near(*ALL)}"
 
 
 def killed_at(root: Path, point: str, order: str, version: int, nodes: int = 2) -> None:

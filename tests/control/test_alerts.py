@@ -24,9 +24,9 @@ from control.ledger import ActionRow, Evaluation, QueryRow, Wanted, Webhook
 from control.lulls import lull
 from control.samples import Heartbeat, Sample, Series
 from control.watch import Watch
+from tests.control.loops import calm
 from tests.control.made import MB, cluster
 from tests.control.stage import QUERY, Stage
-from tests.control.test_loop import calm
 
 NOW = 10_000.0
 ROW = QueryRow("q", "", "", None, Wanted.RUNNING, False, 0.0, "running")

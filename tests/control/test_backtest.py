@@ -14,55 +14,16 @@ from hypothesis import strategies as st
 
 from control.actions import State
 from control.ledger import ActionRow
-from control.limits import OPEN
 from control.plans import move_of, spill_of, step_to_json
 from control.policies.local_spill import LocalSpill
 from control.rules import rule_from
 from control.simulate.backtest import Fired, Setting, backtest, recorded, through
 from control.simulate.replay import Replay
-from control.simulate.workloads import Workload, classes, drifting
+from control.simulate.workloads import classes
 from control.simulate.world import World
-from control.snapshot import ClusterSnapshot, History
 from tests.control.agree import agreement, replay_agreement
+from tests.control.drifting import MB, drift, even, record
 from tests.control.stage import QUERY, START_S, Stage
-
-MB = 1_000_000
-EVEN = """
-name = "even"
-mode = "auto"
-every = "15s"
-cooldown = "30s"
-needs_gain = false
-[policy]
-name = "{policy}"
-span_s = 30
-ratio = 0.8
-"""
-
-
-def even(policy: str = "relocate") -> str:
-    return EVEN.format(policy=policy)
-
-
-def record(
-    work: Workload, owner: list[int], budget: int, minutes: int, local: LocalSpill | None = None
-) -> list[ClusterSnapshot]:
-    """A snapshot a minute, nothing done but what nodes do themselves."""
-    world = World(work, np.array(owner), np.full(max(owner) + 1, budget))
-    out = []
-    for _ in range(minutes):
-        for _ in range(60):
-            world.advance(1.0)
-            if local is not None:
-                for step in local.decide(world.snapshot(History()), OPEN).steps:
-                    world.spill(world.rows_of(step))  # type: ignore[arg-type]
-        out.append(world.snapshot(History()))
-    return out
-
-
-def drift(seed: int, groups: int = 32) -> Workload:
-    made = drifting(groups, 3000, groups * 500, 4, seed)
-    return replace(made, period_s=240.0, row_bytes=200.0)
 
 
 def test_left_alone_a_replay_is_what_was_recorded() -> None:

@@ -24,8 +24,8 @@ from control.simulate.backtest import Setting, backtest
 from control.snapshot import ClusterSnapshot, History
 from tests.control.made import MB, cluster
 from tests.control.migration.made import all_trees, joins_of, models
-from tests.control.migration.test_gain import NEW, OLD, skewed
-from tests.control.test_orders import NUMBERS, running
+from tests.control.migration.outlooks import NEW, OLD, skewed
+from tests.control.running import NUMBERS, running
 
 POLICIES = (BetterOrder, BestGain)
 

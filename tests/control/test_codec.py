@@ -13,29 +13,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from control import codec
-from control.codec import RATES, pack, unpack, unpack_columns
+from control.codec import pack, unpack, unpack_columns
 from control.errors import SnapshotError
 from control.limits import OPEN
 from control.policies.registry import KINDS, policy_from
-from control.snapshot import NEVER_S, ClusterSnapshot, Groups, History, Nodes
+from control.snapshot import NEVER_S, ClusterSnapshot, Groups, History
 from tests.control.made import cluster, snapshots
+from tests.control.same import assert_same
 
 ROOT = Path(__file__).resolve().parents[2]
-
-
-def assert_same(found: ClusterSnapshot, given: ClusterSnapshot) -> None:
-    for name in ("query", "version", "time_s", "operators", "history"):
-        assert getattr(found, name) == getattr(given, name)
-    for kind, lossy in ((Nodes, frozenset[str]()), (Groups, RATES)):
-        part = "nodes" if kind is Nodes else "groups"
-        for column in fields(kind):
-            one = getattr(getattr(found, part), column.name)
-            other = getattr(getattr(given, part), column.name)
-            assert one.dtype == other.dtype
-            if column.name in lossy:
-                np.testing.assert_allclose(one, other, rtol=1e-6, atol=1e-37)
-            else:
-                np.testing.assert_array_equal(one, other)
 
 
 @given(snapshots())

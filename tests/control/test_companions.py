@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from control.companions import TAKES, sharing, taken_along
 from control.plans import Move, Part, Plan, Reason, Spill, Topic, pairs_of
 from control.snapshot import ClusterSnapshot, Groups, Nodes, Operator
+from tests.control.desk import Desk
 from tests.control.made import MB
-from tests.control.test_dispatch import Desk
 
 GROUPS = 6
 ASKED = (Reason.of(Topic.CHOSEN, "asked for"),)

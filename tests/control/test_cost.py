@@ -27,6 +27,7 @@ from control.limits import OPEN, Limits
 from control.plans import Move
 from control.policies.best_gain import BestGain, rows_of
 from control.snapshot import ClusterSnapshot, Nodes, Operator
+from tests.control.cost_example import EXAMPLE, PLAIN, RULE, example
 from tests.control.made import MB, cluster, snapshots
 
 RATES = st.floats(0.1, 1e5)
@@ -88,22 +89,6 @@ def test_owed_and_delay_only_grow(
     low, high = sorted((a, b))
     for form in (owed, delay):
         assert 0 <= form(*about, low)[0] <= form(*about, high)[0] * (1 + 1e-9) + 1e-9
-
-
-EXAMPLE = Coefficients(transfer_s_per_byte=2e-9, bandwidth_bytes_per_s=100e6, tick_s=0.5)
-RULE = LocalRule(threshold=1.0, percent=30)
-PLAIN = Horizon(300, charge_after=False)
-
-
-def example() -> ClusterSnapshot:
-    """cost.md: node a holds lo, mid and hi, node b one class; 60 groups of 1 MB each."""
-    rho = np.repeat([3e3, 17e3, 40e3, 20e3], 60) / 60
-    return cluster(
-        [[MB] * 180, [MB] * 60],
-        rows_out_per_s=rho,
-        bytes_per_s=np.repeat([0.10, 0.15, 0.25, 0.20], 60) * MB / 60,
-        nodes={"rows_out_per_s": [60e3, 20e3]},
-    )
 
 
 def looked(horizon: Horizon = PLAIN, numbers: Coefficients = EXAMPLE) -> Outlook:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from control.rules import rule_from
 from control.simulate.backtest import Setting, backtest
 from control.simulate.course import NEAR, POINTS_MAX, Course
-from tests.control.test_backtest import MB, drift, even, record
+from tests.control.drifting import MB, drift, even, record
 
 SHARES = st.floats(0.0, 2.0, allow_nan=False)
 

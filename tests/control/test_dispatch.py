@@ -8,7 +8,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -16,54 +15,21 @@ from hypothesis import strategies as st
 from control import actions, proposals
 from control.actions import Action
 from control.cost.coefficients import Coefficients
-from control.dispatch import HANDLERS, KINDS, Dispatcher, Status
+from control.dispatch import HANDLERS, KINDS, Status
 from control.kinds import FIELDS, wrong
-from control.ledger import ActionRow, ProposalState, QueryRow, Wanted
+from control.ledger import ActionRow, ProposalState
 from control.migration.trees import Tree
 from control.orders import priced_order
-from control.people import Actor, Role, Source, User
+from control.people import Actor, Role, Source
 from control.plans import STRATEGIES, Migrate, Move, Part, Plan, Spill, plan_from_json
 from control.proposals import drained, drift, fingerprint, undone
-from control.samples import NODE_FIGURES, QUERY_FIGURES, Sample
 from control.snapshot import ClusterSnapshot
-from db.open import Store
+from tests.control.desk import NOW_S, OPERATOR, VIEWER, Desk
 from tests.control.made import MB, cluster, snapshots
-from tests.control.migration.test_gain import NEW, OLD, skewed
-from tests.control.test_orders import running
-from tests.db.template import fresh_store
+from tests.control.migration.outlooks import NEW, OLD, skewed
+from tests.control.running import running
 
-NOW_S = 1_000.0
-ADMIN = Actor("ann", Role.ADMIN, Source.API, address="127.0.0.1")
-OPERATOR = Actor("otto", Role.OPERATOR, Source.API)
-VIEWER = Actor("vera", Role.VIEWER, Source.API)
 RULE = Actor("ann", Role.ADMIN, Source.RULE, rule="even")
-
-
-class Desk:
-    """A dispatcher, its store, and a clock that is set by hand."""
-
-    def __init__(self, folder: Path) -> None:
-        self.now_s, self.count = NOW_S, 0
-        self.store: Store = fresh_store(folder)
-        self.dispatcher = Dispatcher(self.store, lambda: self.now_s, random=self._random)
-        for actor in (ADMIN, OPERATOR, VIEWER):
-            self.store.users.add(User(actor.user, actor.role, "-", False, 1.0))
-        self.store.queries.add(QueryRow("q", "", "", None, Wanted.RUNNING, True, 1.0, "running"))
-
-    def _random(self) -> str:
-        self.count += 1
-        return f"{self.count:032x}"[::-1]
-
-    def show(self, snapshot: ClusterSnapshot) -> None:
-        """The engine's newest sample."""
-        nodes = {name: np.zeros(len(snapshot.nodes)) for name in NODE_FIGURES}
-        figures = dict.fromkeys(QUERY_FIGURES, 0.0)
-        self.store.metrics.write(
-            [Sample("q", self.now_s, snapshot.version, figures, nodes, snapshot)]
-        )
-
-    def ask(self, kind: str, actor: Actor = ADMIN, query: str = "", **body: Any) -> Any:
-        return self.dispatcher.dispatch(kind, body, actor, query)
 
 
 @pytest.fixture

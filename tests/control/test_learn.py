@@ -26,8 +26,8 @@ from control.learn import (
 from control.ledger import ActionRow
 from control.plans import Plan, Reason, Topic
 from control.predict import preview
-from tests.control.test_cost import example
-from tests.control.test_predict import steps_of
+from tests.control.cost_example import example
+from tests.control.predicted import steps_of
 from tests.db.template import fresh_store
 
 FIGURES = sorted(CORRECTS)

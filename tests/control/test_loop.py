@@ -18,31 +18,10 @@ from control.loop import Loop, explained
 from control.people import Actor, Role, Source, User
 from control.plans import Plan, plan_from_json
 from control.policies.registry import KINDS
-from control.simulate.workloads import Workload, drifting
+from tests.control.loops import MB, calm, text
 from tests.control.stage import QUERY, START_S, Stage
 
-MB = 1_000_000
 ANN = Actor("ann", Role.ADMIN, Source.API)
-TEXT = """
-name = "even"
-mode = "{mode}"
-every = "15s"
-cooldown = "60s"
-needs_gain = {needs}
-[policy]
-name = "relocate"
-ratio = 0.8
-span_s = 0
-"""
-
-
-def text(mode: str = "auto", needs: str = "false") -> str:
-    return TEXT.format(mode=mode, needs=needs)
-
-
-def calm() -> Workload:
-    """64 groups that grow evenly, 20 KB/s in all."""
-    return replace(drifting(64, 200, 64 * 4000, 1, 3), row_bytes=100.0)
 
 
 @pytest.fixture

@@ -19,9 +19,9 @@ from control.predict import preview
 from control.simulate.workloads import classes
 from control.simulate.world import World
 from control.snapshot import NO_LIMIT, ClusterSnapshot, History
+from tests.control.cost_example import EXAMPLE, example
+from tests.control.large import large
 from tests.control.made import MB, cluster, snapshots
-from tests.control.test_cost import EXAMPLE, example
-from tests.control.test_speed import large
 
 NUMBERS = Coefficients()
 

@@ -11,29 +11,21 @@ from hypothesis import strategies as st
 
 from control.arbiter import judge
 from control.codec import pack, unpack
-from control.cost.coefficients import Coefficients
 from control.errors import PlanError
 from control.limits import OPEN, Limits
 from control.menu import menu
 from control.migration.model import Model
 from control.migration.optimise import same_joins
 from control.migration.strategies import ESTIMATES
-from control.migration.trees import Tree
 from control.orders import better_orders, priced_order, tree_of
 from control.plans import STRATEGIES, Plan, Reason, Topic, migrate_to, plan_from_json
 from control.predict import preview
-from control.snapshot import ClusterSnapshot
 from tests.control.made import MB, cluster
-from tests.control.migration.made import all_trees, joins_of, models
-from tests.control.migration.test_gain import NEW, OLD, outlook, skewed
+from tests.control.migration.made import all_trees, models
+from tests.control.migration.outlooks import NEW, OLD, skewed
+from tests.control.running import NUMBERS, running
 
-NUMBERS = Coefficients(cores=2.0)
 CHOSEN = (Reason.of(Topic.CHOSEN, "asked for"),)
-
-
-def running(model: Model, tree: Tree) -> ClusterSnapshot:
-    """Two nodes that run a tree of this model."""
-    return replace(outlook(model, tree).snapshot, joins=joins_of(model, tree))
 
 
 @given(models(5, 3), st.data())

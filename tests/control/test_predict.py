@@ -27,7 +27,6 @@ from control.plans import (
     Spill,
     Step,
     Topic,
-    cleanup_of,
     move_of,
     spill_of,
 )
@@ -35,33 +34,15 @@ from control.policies import victims
 from control.policies.best_gain import rows_of, step_of
 from control.predict import preview
 from control.snapshot import ClusterSnapshot
+from tests.control.cost_example import EXAMPLE, PLAIN, RULE, example
 from tests.control.made import MB, snapshots
-from tests.control.test_cost import EXAMPLE, PLAIN, RULE, example
+from tests.control.predicted import steps_of
 
 NUMBERS = Coefficients()
 
 
 def plan(*steps: Step) -> Plan:
     return Plan(steps, (Reason.of(Topic.CHOSEN, "a test asks for it"),))
-
-
-def steps_of(snapshot: ClusterSnapshot, seed: int) -> list[Step]:
-    """Any steps that name each group once."""
-    random = np.random.default_rng(seed)
-    rows = random.permutation(len(snapshot.groups))
-    owner, steps = snapshot.groups.owner, []
-    for node in range(len(snapshot.nodes)):
-        mine = np.sort(rows[owner[rows] == node])
-        half = len(mine) // 2
-        target = int(random.integers(0, len(snapshot.nodes)))
-        if half and target != node:
-            steps.append(move_of(snapshot, mine[:half], node, target))
-        some = mine[half:]
-        spilled = some[snapshot.groups.spilled[some]]
-        held = some[~snapshot.groups.spilled[some] & (snapshot.groups.memory_bytes[some] > 0)]
-        steps += [cleanup_of(snapshot, spilled, node)] if len(spilled) else []
-        steps += [spill_of(snapshot, held, node)] if len(held) else []
-    return [*steps, SetBudget(0, 77 * MB)]
 
 
 @pytest.mark.parametrize(

@@ -15,8 +15,8 @@ from apscheduler.schedulers.background import BackgroundScheduler
 from control import service
 from control.samples import Heartbeat
 from control.service import BEAT, Service, serve, waken
+from tests.control.loops import MB, calm, text
 from tests.control.stage import Stage
-from tests.control.test_loop import MB, calm, text
 
 WAIT_S = 20.0  # far more than it takes; nothing here waits for so long unless it is broken
 

@@ -19,8 +19,8 @@ from control.settle import Settled, concrete, settled
 from control.snapshot import ClusterSnapshot
 from tests.control.made import MB, cluster
 from tests.control.migration.made import all_trees, models
-from tests.control.migration.test_gain import NEW, OLD, skewed
-from tests.control.test_orders import NUMBERS, running
+from tests.control.migration.outlooks import NEW, OLD, skewed
+from tests.control.running import NUMBERS, running
 
 CHOSEN = (Reason.of(Topic.CHOSEN, "asked for"),)
 

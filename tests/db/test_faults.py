@@ -16,19 +16,11 @@ from control.people import AuditLine, Source
 from db import files
 from db.open import Store, open_store
 from db.upgrade import upgrade
+from tests.db.locks import locked
 from tests.db.made import NASTY, START_S, command, sample, user
 
 S = START_S
 PAGES_MOST = 1073741823
-
-
-@contextmanager
-def locked(path: Path) -> Iterator[None]:
-    """As by a shell that has begun to write."""
-    with closing(sqlite3.connect(path, isolation_level=None)) as db:
-        db.execute("BEGIN IMMEDIATE")
-        yield
-        db.execute("ROLLBACK")
 
 
 @contextmanager

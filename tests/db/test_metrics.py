@@ -17,7 +17,7 @@ from db.metrics_schema import TICKS
 from db.open import Store
 from db.retention import Retention, tidy
 from db.tiles import Tile, bucketed, decode, encode, joined
-from tests.control.test_codec import assert_same
+from tests.control.same import assert_same
 from tests.db.made import START_S, sample, snapshot
 
 S = START_S

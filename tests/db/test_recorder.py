@@ -12,8 +12,8 @@ from control.errors import StoreError
 from control.samples import Sample
 from db.open import Store, open_store
 from db.recorder import Recorder, Recording
+from tests.db.locks import locked
 from tests.db.made import START_S, sample
-from tests.db.test_faults import locked
 
 S = START_S
 LONG_S = 30.0

@@ -23,10 +23,10 @@ from engine.adapt.policy import Policy
 from engine.adapt.records import Records
 from engine.pulse import SILENT_S, Homes, Pulse
 from engine.reports import NodeReport
-from tests.engine.adapt.test_refusals import SQL
+from tests.engine.adapt.refused import SQL
+from tests.engine.checked import scratch
 from tests.engine.local import Clock, Local, LocalSide, stream
-from tests.engine.test_telemetry import made_report
-from tests.engine.test_trees import scratch
+from tests.engine.telling import made_report
 
 
 @dataclass

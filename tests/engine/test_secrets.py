@@ -20,7 +20,7 @@ from engine.query.secrets import Options
 from engine.runner import QueryRun
 from engine.settings import Settings
 from engine.spark_log import hide
-from tests.engine.test_sinks_handover import write_query
+from tests.engine.sinks_handover_shared import write_query
 
 VALUE = 'pass "word" \\ with; everything=1'
 URL_PART = "hunter2hunter2"

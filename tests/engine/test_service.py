@@ -23,21 +23,8 @@ from engine.settings import Settings
 from engine.sources import workload
 from tests.app.made import Console, begin
 from tests.before import unpack
+from tests.engine.service_shared import FEED
 
-FEED = """
-name = "feed"
-sql = "SELECT a.k, b.v FROM a JOIN b ON a.k = b.k"
-checkpoint = "state"
-
-[streams.a]
-format = "generator"
-[streams.b]
-format = "generator"
-
-[sink]
-format = "parquet"
-path = "out"
-"""
 OUTSIDE = ("/proc/x", "../../x", "a/../../x", "/etc/hostname", "a\0", ".", "", "a.json", "nobody")
 
 

@@ -27,23 +27,10 @@ from engine.errors import SinkError
 from engine.query.model import SinkSpec
 from engine.sinks import ParquetDirectory, ResultWriter, StagedFile, open_sink, staged, tail
 from engine.sinks.tail import newer
+from tests.engine.sinks_shared import SCHEMA, rows, stage
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-SCHEMA = pa.schema([("k", pa.int64()), ("s", pa.string())])
-
-
-def rows(*keys: int) -> pa.Table:
-    return pa.table({"k": list(keys), "s": [f"row {key}" for key in keys]}, schema=SCHEMA)
-
-
-def stage(directory: Path, version: int, *keys: int, node: int = 0) -> StagedFile:
-    writer = ResultWriter(str(directory), version, node, SCHEMA)
-    writer.write(rows(*keys))
-    file = writer.close()
-    assert file is not None
-    return file
 
 
 def visible(directory: Path) -> Counter[int]:

@@ -13,7 +13,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import duckdb
 import pytest
 from pyspark.sql import SparkSession
 
@@ -26,6 +25,7 @@ from engine.runner import QueryRun
 from engine.settings import Settings
 from engine.sinks import open_sink
 from engine.sinks.handover import Handover
+from tests.engine.sinks_handover_shared import write_query
 
 ROOT = Path(__file__).resolve().parents[2]
 # Dies by SIGKILL at the n-th call of a method of Handover, before it does anything.
@@ -43,26 +43,6 @@ def wrapped(*args):
 setattr(Handover, name, wrapped)
 sys.exit(run.main(["query", "run", sys.argv[1], "--once"]))
 """
-
-
-def write_query(folder: Path, sink: str, columns: str = "a.k, a.v") -> Path:
-    for name in "ab":
-        (folder / name).mkdir()
-        for part in range(3):
-            duckdb.sql(
-                f"SELECT range AS k, '{name}' || range AS v FROM range({part * 20}, {part * 20 + 20})"
-            ).write_parquet(f"{folder}/{name}/{part}.parquet")
-    streams = "".join(
-        f'[streams.{name}]\nformat = "parquet"\npath = "{name}"\nschema = "k long, v string"\n'
-        "options = { maxFilesPerTrigger = 1 }\n"
-        for name in "ab"
-    )
-    file = folder / "q.toml"
-    file.write_text(
-        f'sql = "SELECT {columns} FROM a JOIN b ON a.k = b.k"\ngroups = 8\ncheckpoint = "cp"\n'
-        f"{streams}[sink]\n{sink}\n"
-    )
-    return file
 
 
 def run_once(file: Path) -> None:

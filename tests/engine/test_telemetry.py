@@ -19,10 +19,10 @@ from engine.adapt.policy import Policy
 from engine.adapt.records import Records
 from engine.batches import Planned
 from engine.rates import PATIENCE_S, BatchRates
-from engine.reports import TickReport
 from engine.telemetry import Telemetry
+from tests.engine.checked import scratch
 from tests.engine.local import Clock, Local, LocalSide, stream
-from tests.engine.test_trees import scratch
+from tests.engine.telling import made_report
 
 SQL = "SELECT a.v, b.v AS w FROM a JOIN b ON a.k = b.k"
 RATE = 300  # rows a second of both streams
@@ -157,24 +157,6 @@ def test_results_without_a_batch_wait_for_the_next_or_for_the_end_of_patience() 
     rates.add(replace(blank, tick=None, until_s=START_S + 3, rows_out=500))
     found = rates.take(START_S + 2.1 + PATIENCE_S)
     assert (found.rows_out_per_s, found.covered_s) == (500 / PATIENCE_S, PATIENCE_S)
-
-
-def made_report() -> TickReport:
-    return TickReport(
-        query="q",
-        version=1,
-        tick=0,
-        time_s=0.0,
-        until_s=0.0,
-        seconds=0.1,
-        rows_in=0,
-        rows_out=0,
-        null_key_rows=0,
-        late_rows=0,
-        held_rows=0,
-        nodes=(),
-        groups=(),
-    )
 
 
 def test_a_batch_ends_when_spark_planned_it(tmp_path: Path) -> None:

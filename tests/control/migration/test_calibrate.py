@@ -18,7 +18,7 @@ from control.migration.calibrate import figures
 from control.migration.joins import UNTOLD
 from control.migration.strategies import Change, Estimate, moving, parallel
 from tests.control.migration.made import joins_of
-from tests.control.migration.test_gain import NEW, OLD, skewed
+from tests.control.migration.outlooks import NEW, OLD, skewed
 
 GUESS = Coefficients()
 

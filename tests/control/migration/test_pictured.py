@@ -18,7 +18,7 @@ from control.migration.propose import price, told
 from control.migration.strategies import Change, Pace, anew_bytes
 from control.migration.trees import Tree, leaves
 from tests.control.migration.made import all_trees, models
-from tests.control.migration.test_gain import NEW, OLD, PACE, outlook, skewed
+from tests.control.migration.outlooks import NEW, OLD, PACE, outlook, skewed
 
 
 def walk(node: Any) -> Iterator[Any]:

@@ -20,7 +20,7 @@ from control.plans import STRATEGIES
 from control.simulate.tracks import poisson
 from tests.control.migration.feed import JOIN_S, ticks
 from tests.control.migration.made import all_trees, models
-from tests.control.migration.test_gain import NEW, OLD, PACE, outlook, skewed
+from tests.control.migration.outlooks import NEW, OLD, PACE, outlook, skewed
 
 CHAIN = ((0, 1), (1, 2), (2, 3))
 

@@ -35,8 +35,8 @@ from engine.lifecycle import State
 from engine.outcome import Outcome
 from engine.service import Service, _Kept
 from engine.settings import Settings
+from tests.engine.checked import scratch
 from tests.engine.local import Local, LocalSide, stream
-from tests.engine.test_trees import scratch
 
 SQL = "SELECT a.id AS ia, b.id AS ib FROM a JOIN b ON a.k = b.k"
 START_S = 1_763_000_000.0

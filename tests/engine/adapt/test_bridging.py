@@ -22,18 +22,11 @@ from control.requests import Request
 from engine.adapt import bridging, making
 from engine.adapt.desk import Desk
 from tests import examples
-from tests.engine.adapt.test_migrations import (
-    CHAINED,
-    STAR,
-    Migrating,
-    desk_of,
-    fed,
-    little,
-)
-from tests.engine.adapt.test_schedules import consistent
+from tests.engine.adapt.dice import consistent
+from tests.engine.adapt.migrations import CHAINED, STAR, Migrating, desk_of, fed, little
+from tests.engine.checked import accepted, check, in_order, scratch
 from tests.engine.local import Local
 from tests.engine.made import Life, Query, live, lives, queries
-from tests.engine.test_trees import accepted, check, in_order, scratch
 
 throwers = st.builds(
     Migrating,

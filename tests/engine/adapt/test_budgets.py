@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 from control.policies.local_spill import LocalSpill
 from engine.adapt.policy import Policy
 from engine.errors import StateError
-from tests.engine.adapt.test_actions import script, three
+from tests.engine.adapt.scripts import script, three
 from tests.engine.chains import ALL, accepted, chain, feed_chain, near
 from tests.engine.oracle import Kept
 

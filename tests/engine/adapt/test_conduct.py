@@ -16,8 +16,8 @@ from control.plans import Plan, Reason, SetBudget, Topic
 from control.policies.lazy_disk import LazyDisk
 from control.policies.registry import KINDS
 from control.rules import rule_from
+from tests.engine.adapt.deciding import text_of
 from tests.engine.adapt.situation import START_S, Feed, ruled, situated
-from tests.engine.adapt.test_policies import text_of
 
 KB = 1000
 ANN = Actor("ann", Role.ADMIN, Source.API)

@@ -21,11 +21,11 @@ from engine.adapt import kinds, progress
 from engine.adapt.desk import Desk
 from engine.adapt.policy import Policy
 from engine.adapt.records import Records
-from tests.engine.adapt.test_schedules import consistent
+from tests.engine.adapt.dice import consistent
 from tests.engine.adapt.ways import ticks_wait
+from tests.engine.checked import check, scratch
 from tests.engine.local import Local, LocalSide
 from tests.engine.made import Life, Query, live
-from tests.engine.test_trees import check, scratch
 
 THREE = Query(
     classes=((0,), (0,), (0,)),

@@ -15,9 +15,9 @@ from engine.adapt.desk import Desk
 from engine.adapt.errands import Wish
 from engine.adapt.policy import Policy
 from engine.adapt.records import Records
-from tests.engine.adapt.test_refusals import SQL
+from tests.engine.adapt.refused import SQL
+from tests.engine.checked import scratch
 from tests.engine.local import Local, LocalSide, stream
-from tests.engine.test_trees import scratch
 
 
 @pytest.fixture

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import threading
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +16,8 @@ from engine.lifecycle import Event
 from engine.query.file import read_query
 from engine.runner import QueryRun
 from engine.settings import Settings
-from tests.engine.adapt.test_actions import script, states
+from tests.engine.adapt.live import fed, until
+from tests.engine.adapt.scripts import script, states
 from tests.engine.oracle import Case, Kept
 from tests.inside import inside
 
@@ -190,14 +189,3 @@ def test_spark_begins_again_only_for_other_exchanges(spark: SparkSession, tmp_pa
 
 def moved(run: QueryRun) -> bool:
     return run.desk is not None and run.desk.ticker.manifest.plan is not None
-
-
-def fed(kept: Kept) -> int:
-    return sum(report.rows_in for report in kept.reports)
-
-
-def until(true: Callable[[], bool], timeout_s: float = 120.0) -> None:
-    end = time.monotonic() + timeout_s
-    while not true():
-        assert time.monotonic() < end, "it did not come about"
-        time.sleep(0.05)

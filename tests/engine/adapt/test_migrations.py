@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from unittest.mock import patch
 
 import numpy as np
@@ -21,49 +20,19 @@ from hypothesis import strategies as st
 from control.actions import State
 from control.arbiter import Refusal, Why
 from control.plans import Migrate, Plan, Reason, Topic
-from control.policies.none import Nothing
 from control.requests import Request, plan_for
 from engine.adapt import making
 from engine.adapt.desk import Desk
-from engine.adapt.policy import Policy
-from engine.adapt.records import Records
 from engine.flow import Side
 from engine.plan import matching
 from engine.state.model import Run
 from tests import examples
-from tests.engine.adapt.test_schedules import Dice
+from tests.engine.adapt.migrations import CHAINED, STAR, Migrating, desk_of, fed, little, migrating
 from tests.engine.adapt.ways import ticks_wait
+from tests.engine.checked import accepted, check, in_order, scratch
 from tests.engine.local import Local, LocalSide, stream
 from tests.engine.made import Life, Query, S, live, lives, queries
-from tests.engine.test_trees import accepted, check, in_order, scratch
 
-
-@dataclass
-class Migrating(Dice):
-    """Migrates to random orders, and does what the other dice do too, where `also`."""
-
-    also: bool = True
-    query: Query | None = None
-    strategies: tuple[str, ...] = ("moving",)
-
-    def _request(self, local: Local) -> Request:
-        assert self.query is not None
-        if self.also and self.rng.random() < 0.4:
-            return super()._request(local)
-        order = self.query.random_order(self.rng)
-        strategy = self.strategies[int(self.rng.integers(len(self.strategies)))]
-        return Request("migrate", 0, order=order, strategy=strategy)
-
-
-migrating = st.builds(
-    Migrating,
-    seed=st.integers(0, 2**32),
-    budget=st.sampled_from([0, 0, 12_000, 40_000]),
-    hold=st.booleans(),
-    crashes=st.sampled_from([0.0, 0.15]),
-    also=st.booleans(),
-)
-little = st.sampled_from([0, making.LAST_BYTES])  # what is left to the round that a tick waits for
 waits = st.sampled_from([False, False, True])  # ticks for moving state
 
 
@@ -150,37 +119,6 @@ def test_an_operator_whose_inputs_are_joined_in_another_way_keeps_its_state() ->
         assert {p: r for p, r in after.items() if p.operator == root_op} == before
 
 
-STAR = Query(
-    classes=((0,), (0,), (0,), (0,)),
-    edges=((1, 0, (0,)), (2, 0, (0,)), (3, 0, (0,))),
-    bounds=(),
-    ranges={},
-    conditions=(),
-    window=None,
-    delays=(4.0, 4.0, 4.0, 4.0),
-    idle=(None, None, None, None),
-)
-
-
-def fed(root: Path, order: str, query: Query = STAR, ticks: int = 4) -> tuple[Local, Desk]:
-    """A query with some state, and its desk."""
-    life = Life(seed=1, ticks=ticks, groups=16, domain=9, late=0.0, silent=0.0)
-    local, _ = live(root, query, life, order)
-    return local, desk_of(local)
-
-
-def desk_of(local: Local, doing: str = "") -> Desk:
-    """`doing`: the action of an earlier life that goes on."""
-    records = Records(local.root / "cp" / "actions")
-    records.restart(local.ticker.carried_out, 0.0, doing)
-    made = Desk(
-        local.ticker, Policy(Nothing(), interval_s=1e9), {}, records, local.clock, LocalSide
-    )
-    assert isinstance(made._runs.side, LocalSide)
-    made._runs.side.eager = made.jobs_apart = True
-    return made
-
-
 def finished(desk: Desk) -> None:
     for _ in range(50):
         if not desk.running:
@@ -218,9 +156,6 @@ def test_a_cross_product_is_refused() -> None:
         found = desk.ask(Request("migrate", 0, order="((s0 s2) (s1 s3))"), "test")
         assert isinstance(found, Refusal)
         assert found.why is Why.BAD_ORDER and "share no key" in str(found)
-
-
-CHAINED = ((1, 0, (0,)), (2, 1, (1,)), (3, 2, (2,)))
 
 
 def test_one_migration_at_a_time_and_none_without_room() -> None:

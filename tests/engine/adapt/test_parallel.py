@@ -10,15 +10,15 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
-import pyarrow.parquet as pq
 from hypothesis import event, given
 from hypothesis import strategies as st
 
 from tests import examples
-from tests.engine.adapt.test_migrations import Migrating
+from tests.engine.adapt.migrations import Migrating
+from tests.engine.adapt.two_plans import seen_rows
+from tests.engine.checked import accepted, check, in_order, in_order_of_the_lemma, scratch
 from tests.engine.local import Local
 from tests.engine.made import Life, Query, live, lives, queries
-from tests.engine.test_trees import accepted, check, in_order, in_order_of_the_lemma, scratch
 
 BOUND = (
     "file",
@@ -36,12 +36,6 @@ class Beside(Migrating):
     def boundary(self, local: Local) -> None:
         super().boundary(local)
         assert seen_rows(local) == local.ticker.totals.rows_out
-
-
-def seen_rows(local: Local) -> int:
-    """Results that a reader with a plain glob sees."""
-    files = (local.root / "out").glob("*.parquet")
-    return sum(pq.read_metadata(path).num_rows for path in files)
 
 
 beside = st.builds(

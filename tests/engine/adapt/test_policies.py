@@ -10,21 +10,11 @@ import pytest
 from control.actions import Action, State
 from control.plans import Move, Spill
 from control.policies.registry import policy_from
+from tests.engine.adapt.deciding import text_of
 from tests.engine.adapt.situation import Feed, Situation, ruled, situated
 
 KB = 1000
 SLOW = {0: 0.02, 1: 0.002}  # node 0 takes ten times as long for a row
-RULE = """
-name = "it"
-mode = "auto"
-query = "*"
-every = "1s"
-cooldown = "0s"
-needs_gain = false
-[policy]
-name = "{name}"
-{parameters}
-"""
 EVEN, MUCH, LITTLE = Feed(), Feed(rows=60, keys=30), Feed(rows=10, keys=8)
 RESULTS, NONE = Feed(rows=40, keys=2), Feed(rows=40, keys=40, joins=False)
 
@@ -99,19 +89,6 @@ def test_begun_with_adapt_it_acts(name: str) -> None:
         it.ticks(count, *feeds)
         ACTS[name][4](first(it, name))
         assert it.check() > 100
-
-
-def text_of(name: str, mode: str = "auto", called: str = "it", **parameters: Any) -> str:
-    """A rule as somebody writes it."""
-    lines = [
-        f"{key} = {str(value).lower() if isinstance(value, bool) else repr(value)}"
-        for key, value in parameters.items()
-    ]
-    return (
-        RULE.format(name=name, parameters="\n".join(lines))
-        .replace('"auto"', f'"{mode}"')
-        .replace('"it"', f'"{called}"')
-    )
 
 
 @pytest.mark.parametrize("name", ACTS)

@@ -27,11 +27,11 @@ from engine.adapt.records import Records
 from engine.errors import StateError
 from engine.state.model import Manifest, Place, Run
 from tests import examples
-from tests.engine.adapt.test_schedules import Dice
-from tests.engine.adapt.test_toll import JOBS, SORTS
+from tests.engine.adapt.costs import JOBS, SORTS
+from tests.engine.adapt.dice import Dice
+from tests.engine.checked import accepted, check, scratch
 from tests.engine.local import Local, LocalSide, stream
 from tests.engine.made import Life, Query, live, lives, queries
-from tests.engine.test_trees import accepted, check, scratch
 
 SQL = "SELECT a.v AS va, b.v AS vb FROM a JOIN b ON a.k = b.k"
 STREAMS = [stream("a", "k bigint, v bigint"), stream("b", "k bigint, v bigint")]

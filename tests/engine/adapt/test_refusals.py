@@ -17,10 +17,9 @@ from engine.adapt.desk import Desk
 from engine.adapt.policy import Policy
 from engine.adapt.records import Records
 from engine.errors import StateError
+from tests.engine.adapt.refused import SQL
+from tests.engine.checked import scratch
 from tests.engine.local import Local, LocalSide, stream
-from tests.engine.test_trees import scratch
-
-SQL = "SELECT a.v AS va, b.v AS vb FROM a JOIN b ON a.k = b.k"
 
 
 @pytest.fixture

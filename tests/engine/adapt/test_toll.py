@@ -17,11 +17,10 @@ from control.requests import Request
 from engine.adapt.derive import Derived, Onto, Resort
 from engine.adapt.toll import Toll
 from engine.state.files import Tiers
-from tests.engine.adapt.test_joins import NEW, WINDOW_S, Feed, fed
+from tests.engine.adapt.costs import JOBS, SORTS
+from tests.engine.adapt.feeds import NEW, WINDOW_S, Feed, fed
 from tests.engine.local import LocalSide
 
-JOBS = {"recompute_rows", "recompute_cpu_s", "side_cores", "job_s", "swap_s"}
-SORTS = {"sort_rows", "sort_cpu_s"}
 COMMON = {"bytes", "seconds", "pause_s", "tick_s"}
 
 

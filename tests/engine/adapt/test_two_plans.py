@@ -30,12 +30,12 @@ from engine.sinks import ParquetDirectory
 from engine.state.commits import CommitLog
 from engine.state.model import Place
 from engine.state.replan import Track
-from tests.engine.adapt.test_migrations import STAR
-from tests.engine.adapt.test_parallel import seen_rows
-from tests.engine.adapt.test_schedules import consistent
+from tests.engine.adapt.dice import consistent
+from tests.engine.adapt.migrations import STAR
+from tests.engine.adapt.two_plans import seen_rows
+from tests.engine.checked import check, in_order, in_order_of_the_lemma, scratch
 from tests.engine.local import Local, LocalSide
 from tests.engine.made import Life, Query, S, Told, live
-from tests.engine.test_trees import check, in_order, in_order_of_the_lemma, scratch
 
 W = 6
 DEEP, BUSHY, ONE = "(((s0 s1) s2) s3)", "((s0 s2) (s1 s3))", "(s0 s1 s2 s3)"

@@ -25,10 +25,10 @@ from engine.host import EngineHost
 from engine.query.file import read_query
 from engine.runner import QueryRun
 from engine.settings import Settings
-from tests.engine.adapt.test_actions import script, states
-from tests.engine.adapt.test_migrating import fed, until
+from tests.engine.adapt.live import fed, until
+from tests.engine.adapt.scripts import script, states
+from tests.engine.chains import stamps
 from tests.engine.oracle import Case, Kept
-from tests.engine.test_windows import stamps
 from tests.inside import inside
 
 WINDOW_S = 3

@@ -14,8 +14,8 @@ from engine.plan.outline import outline
 from engine.plan.show import render
 from engine.plan.tree import Exchange, Join, Operator, Plan, Scan, Union
 from engine.query.order import show
-from tests.engine.plan.test_trees import CHAIN, LEFT, SAME, STAR, plan
-from tests.engine.query.test_order import random_tree
+from tests.engine.plan.shapes import CHAIN, LEFT, SAME, STAR, plan
+from tests.engine.query.random_trees import random_tree
 
 
 def streams(node: dict[str, Any]) -> Iterator[str]:

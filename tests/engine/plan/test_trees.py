@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import product
-from pathlib import Path
 from random import Random
 
 import pytest
@@ -14,44 +13,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.errors import QueryFileError
-from engine.plan.build import build_plan
 from engine.plan.fingerprint import describe, differences, fingerprint
 from engine.plan.show import render
 from engine.plan.tree import Exchange, Join, Plan, Scan, Union
-from engine.query.ddl import parse_schema
 from engine.query.model import (
     Field,
     OperatorSpec,
-    QuerySpec,
-    SinkSpec,
-    StreamSpec,
     key_id,
     time_id,
 )
 from engine.query.order import BadOrder, read_order, show
-from engine.query.sql import analyse
-from tests.engine.query.test_order import random_tree
-
-CHAIN = """SELECT A.x, D.z, B.v, C.ts FROM A A JOIN B B ON A.x = B.x JOIN C C ON B.y = C.y
-    JOIN D D ON C.z = D.z"""
-LEFT = "(((a b) c) d)"
-SCHEMAS = {
-    "a": "x long, ts timestamp, u int",
-    "b": "x int, y long, v int, ts timestamp",
-    "c": "y long, z long, ts timestamp, w int",
-    "d": "z long, ts timestamp",
-}
-
-
-def plan(sql: str, schemas: dict[str, str] = SCHEMAS, **changes: object) -> Plan:
-    streams = {
-        name: StreamSpec(name, "parquet", f"/in/{name}", parse_schema(text), "ts", 1.0)
-        for name, text in schemas.items()
-    }
-    sink = SinkSpec("parquet", "/out")
-    spec = QuerySpec("q", sql, streams, sink, Path("/state"), Path("q.toml"), groups=8)
-    spec = replace(spec, **changes)  # type: ignore[arg-type]
-    return build_plan(spec, analyse(spec))
+from tests.engine.plan.shapes import CHAIN, LEFT, SAME, STAR, plan
+from tests.engine.query.random_trees import random_tree
 
 
 def names(fields: tuple[Field, ...]) -> str:
@@ -89,12 +62,6 @@ def test_without_windows_no_times_travel() -> None:
     one, two, _ = plan(CHAIN, join_order=LEFT).joins
     assert names(one.columns) == "$0 $1 B.v" and names(two.columns) == "$0 $2 B.v C.ts"
     assert one.bounds == () and one.kind == "window_join"
-
-
-STAR = (
-    "SELECT a.k, b.v + c.v AS s FROM a JOIN b ON a.k = b.k JOIN c ON c.k = b.k JOIN d ON d.k = a.k"
-)
-SAME = dict.fromkeys("abcd", "k long, v int, ts timestamp")
 
 
 def test_a_tree_on_one_key_is_fused() -> None:

@@ -20,6 +20,7 @@ from engine.query.order import (
     shared,
     show,
 )
+from tests.engine.query.random_trees import random_tree
 
 NAMES = ("a", "b", "c", "d")
 CHAIN = [frozenset({0, 1}), frozenset({1, 2}), frozenset({2, 3})]
@@ -139,16 +140,6 @@ def _trees(spans: Spans, inputs: Sequence[int]) -> Iterator[Tree]:
                 for right in _trees(spans, others):
                     if _key(spans, (left, right)):
                         yield left, right
-
-
-def random_tree(inputs: Sequence[int], picks: Sequence[int]) -> Tree:
-    """Any two-way tree over these inputs, as `picks` would have it."""
-    parts: list[Tree] = list(inputs)
-    for pick in picks[: len(inputs) - 1]:
-        left = parts.pop(pick % len(parts))
-        at = pick // 7 % len(parts)
-        parts[at] = (left, parts[at])
-    return parts[0]
 
 
 @given(graphs, st.lists(st.integers(0, 1000), min_size=8, max_size=8))

@@ -26,7 +26,7 @@ from engine.registry import check as check_text
 from engine.runner import QueryRun
 from engine.settings import Settings
 from engine.sources.parquet_types import fits, fits_spark
-from tests.engine.sources.test_native import AGREE, REFUSED
+from tests.engine.sources.native_shared import AGREE, REFUSED
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -16,14 +15,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.sources import generator_stream
-from engine.sources.generator import generate
-from engine.sources.generator_stream import Offset, Source, Span, plan, spans
+from engine.sources.generator_stream import Offset, Source, Span, plan
 from engine.sources.schedule import class_of_key
 from engine.sources.workload import Change
-
-S = 1_000_000
-BEGUN = 1_700_000_000 * S
-START = "1970-01-01"
+from tests.engine.sources.segments import BEGUN, START, S, made, table, times
 
 # What each kind of stream may be changed to, at random.
 RATES = st.sampled_from(["0.5", "3", "50", "333.3", "1000", "20000"])
@@ -105,23 +100,6 @@ class Life:
 
     def rows(self) -> pa.Table:
         return pa.concat_tables([made(self.source, *batch) for batch in self.batches])
-
-
-def made(source: Source, start: Offset, end: Offset, tasks: int = 4) -> pa.Table:
-    """A batch's rows."""
-    return table(spans(start, end, tasks, source.segments(end)))
-
-
-def table(parts: Sequence[Span]) -> pa.Table:
-    rows = [
-        generate(segment, part.epoch_us, a, b) for part in parts for segment, a, b in part.pieces()
-    ]
-    return pa.Table.from_batches(rows)
-
-
-def times(rows: pa.Table) -> np.ndarray[Any, Any]:
-    found: np.ndarray[Any, Any] = rows["ts"].cast(pa.int64()).to_numpy()
-    return found
 
 
 @st.composite

@@ -28,8 +28,8 @@ from engine.sources.generator_stream import GeneratorReader, Source
 from engine.sources.knobs import LIVE, OPTIONS
 from engine.sources.workload import change, current, prepare
 from engine.state.commits import CommitLog
-from tests.engine.sources.test_segments import BEGUN, START, S, made, table, times
-from tests.engine.test_trees import scratch
+from tests.engine.checked import scratch
+from tests.engine.sources.segments import BEGUN, START, S, made, table, times
 
 # -- the record ---------------------------------------------------------------------------------------
 
