@@ -7,10 +7,10 @@ from __future__ import annotations
 import logging
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as FutureTimeout
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any, TypeVar
@@ -21,6 +21,7 @@ from app.health import Alive, processes
 from app.parts import Parts
 from app.problems import Problem
 from app.redacted import seen_by
+from app.turns import Turns
 from control.errors import ControlError, StoreError
 from control.handling.plans import HOLD
 from control.ledger import ActionRow, Alert, QueryRow, RuleRow
@@ -68,21 +69,13 @@ class Kept:
     value: Any
 
 
-class Reading:
-    """Something that is being read: whoever wants the same waits for the lock. Gone with the last of them."""
-
-    def __init__(self) -> None:
-        self.lock = threading.Lock()
-        self.users = 0
-
-
 class Feed:
     """One for each app. Everything returned is shared: nobody changes it."""
 
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
         self._kept: OrderedDict[Any, Kept] = OrderedDict()
-        self._readings: dict[Any, Reading] = {}
+        self._readings = Turns()
         self._lock = threading.Lock()
         self._turn = 0  # of what somebody did
         self._behind = ThreadPoolExecutor(1, "feed")
@@ -96,14 +89,14 @@ class Feed:
         with self._lock:
             self._turn += 1
             self._kept.clear()
-            self._readings.clear()
+            self._readings.forget()
 
     def kept(self, key: Any, life_s: float, read: Callable[[], T]) -> T:
         """What `read` gives, not older than `life_s`; of many who ask at once, one reads."""
         found = self._found(key, life_s)
         if found is not None:
             return found.value  # type: ignore[no-any-return]
-        with self._one_at_a_time(key):
+        with self._readings.of(key):
             found = self._found(key, life_s)
             if found is not None:
                 return found.value  # type: ignore[no-any-return]
@@ -111,20 +104,6 @@ class Feed:
             made = read()
             self._keep(key, made, life_s, turn)
             return made
-
-    @contextmanager
-    def _one_at_a_time(self, key: Any) -> Iterator[None]:
-        with self._lock:
-            reading = self._readings.setdefault(key, Reading())
-            reading.users += 1
-        try:
-            with reading.lock:
-                yield
-        finally:
-            with self._lock:
-                reading.users -= 1
-                if not reading.users and self._readings.get(key) is reading:
-                    del self._readings[key]
 
     def kept_soon(self, key: Any, life_s: float, read: Callable[[], T]) -> T:
         """As `kept`, but what was kept is given while a newer one is made behind: nobody waits but the first."""

@@ -6,7 +6,7 @@ import secrets
 from dataclasses import dataclass, replace
 from urllib.parse import quote, urlsplit
 
-from flask import Flask, Request, Response, g, redirect, request
+from flask import Flask, Request, Response, g, has_request_context, redirect, request
 from flask_login import LoginManager, UserMixin, current_user
 
 from app import tokens
@@ -41,6 +41,15 @@ def confirm(parts: Parts) -> None:
     found = who()
     assert found.session is not None
     g.who = replace(found, session=parts.sessions.confirm(found.session, g.now_s))
+
+
+def asker() -> str | None:
+    """Whose allowance a request is on: a token has one of its own, a user's browsers share one. None outside of
+    requests."""
+    found: Who | None = g.get("who") if has_request_context() else None
+    if found is None:
+        return None
+    return f"token {found.actor.token}" if found.actor.token else f"user {found.user.name}"
 
 
 def host_name(host: str) -> str:

@@ -39,6 +39,7 @@ KINDS: Mapping[str, tuple[int, str, str]] = {
     "media-type": (415, "Not JSON", "Bodies are application/json."),
     "invalid": (422, "Invalid", "A parameter or the body is not as its schema says."),
     "locked": (429, "Too many wrong passwords", "Try again after Retry-After seconds."),
+    "busy": (429, "Too much at once", "Try again after Retry-After seconds."),
     "failed": (500, "Internal error", "A fault of ours; the log has it."),
     "unavailable": (503, "Not available now", "Try again after Retry-After seconds."),
 }

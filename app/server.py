@@ -18,6 +18,7 @@ from app.api.all import ROUTES
 from app.api.table import install
 from app.auth import Passwords
 from app.errors import AppError, PortError
+from app.meter import Meter
 from app.parts import EXTENSION, Advice, Dispatch, Need, Parts, parts_of
 from app.sessions import Sessions
 from app.settings import BODY_BYTES_MAX, ConsoleSettings
@@ -58,7 +59,7 @@ def make_app(
         clock,
         passwords or Passwords(),
         Sessions(store, settings),
-        advice or RecordedAdvice(store),
+        advice or RecordedAdvice(store, Meter(clock), guard.asker),
         pause,
         threading.Semaphore(settings.waits_max),
         secrets,

@@ -88,9 +88,9 @@ def _good(route: Route) -> dict[str, Any]:
 
 def _bad(route: Route) -> dict[str, Any]:
     """Every status that an error of this route may have."""
-    statuses = {401, 403, 422, 503, 400}
+    statuses = {401, 403, 422, 429, 503, 400}
     statuses |= {404} if route.places or route.changes else set()
-    statuses |= {409, 413, 415, 429} if route.changes else set()
+    statuses |= {409, 413, 415} if route.changes else set()
     content: Mapping[str, Any] = {
         JSON_PROBLEM: {"schema": {"$ref": "#/components/schemas/Problem"}}
     }

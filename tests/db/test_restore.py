@@ -132,7 +132,7 @@ def test_restore_brings_nobody_back_who_was_sent_away(store: Store, tmp_path: Pa
     backup(store.folder, tmp_path / "b")
     store.tokens.revoke("goes", S + 5)
     store.users.set_disabled("bob", True)
-    store.users.set_password("cyd", "a later one")
+    store.users.set_password("cyd", "a later one", S + 6)
     store.users.set_role("ann", Role.VIEWER)
     store.audit.add(line(2, what="token.revoke"))
     done = restore(tmp_path / "b", store.folder, now_s=S + 9)
