@@ -12,13 +12,16 @@ export PYTHONPATH := $(CURDIR)
 unexport SPARK_HOME
 unexport VIRTUAL_ENV
 
-.PHONY: help setup run test test-all lint fmt bench bench-long bench-recovery bench-parts bench-adapt bench-store bench-watchers bench-commands bench-migrate bench-reorder bench-order bench-advice reproduce fuzz chaos lock clean
+.PHONY: help setup dev run test test-all lint fmt bench bench-long bench-recovery bench-parts bench-adapt bench-store bench-watchers bench-commands bench-migrate bench-reorder bench-order bench-advice reproduce fuzz chaos lock clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
 
-setup: ## make .venv from the lock file, check Java (again only when the lock changes)
+setup: ## make .venv with what Spillway runs with, check Java (again only when the lock changes)
 	@tools/setup.sh
+
+dev: ## the same, with what its tests and tools need
+	@tools/setup.sh dev
 
 run: setup ## console, control and engine with a live demo query; Ctrl-C stops them
 	@$(PY) run.py up $(ARGS)
@@ -31,58 +34,58 @@ test-all: ## the tests and the long ones, without the benchmarks: hours
 	@tools/setup.sh test
 	@$(PY) -m pytest $(PARALLEL) -m "not bench" --timeout 7200 $(ARGS)
 
-lint: setup ## ruff's rules and format, mypy in strict mode
+lint: dev ## ruff's rules and format, mypy in strict mode
 	@$(PY) -m ruff check .
 	@$(PY) -m ruff format --check .
 	@$(PY) -m mypy
 
-fmt: setup ## format the code and fix what can be fixed
+fmt: dev ## format the code and fix what can be fixed
 	@$(PY) -m ruff check --fix-only --quiet .
 	@$(PY) -m ruff format .
 
-bench: setup ## measure against Spark's own join and DuckDB (ARGS="--help")
+bench: dev ## measure against Spark's own join and DuckDB (ARGS="--help")
 	@$(PY) -m tests.bench $(ARGS)
 
-bench-long: setup ## the long benchmark: 3 x 4 M rows, 80 files a stream
+bench-long: dev ## the long benchmark: 3 x 4 M rows, 80 files a stream
 	@$(PY) -m tests.bench tri-long $(ARGS)
 
-bench-recovery: setup ## time to be back after kill -9, against reading the state from disk
+bench-recovery: dev ## time to be back after kill -9, against reading the state from disk
 	@$(PY) -m tests.bench.recovery $(ARGS)
 
-bench-parts: setup ## what an exchange and expiry cost
+bench-parts: dev ## what an exchange and expiry cost
 	@$(PY) -m tests.bench.parts $(ARGS)
 
-bench-adapt: setup ## what moves, spills and decisions cost
+bench-adapt: dev ## what moves, spills and decisions cost
 	@$(PY) -m tests.bench.adapting $(ARGS)
 
-bench-store: setup ## a store with 7 days of samples: writes, reads, sizes
+bench-store: dev ## a store with 7 days of samples: writes, reads, sizes
 	@$(PY) -m tests.bench.store $(ARGS)
 
-bench-watchers: setup ## fifty open pages over a full store: latency, CPU, memory
+bench-watchers: dev ## fifty open pages over a full store: latency, CPU, memory
 	@$(PY) -m tests.bench.watchers $(ARGS)
 
-bench-commands: setup ## from a command to its first step, in the running demo
+bench-commands: dev ## from a command to its first step, in the running demo
 	@$(PY) -m tests.bench.commands $(ARGS)
 
-bench-migrate: setup ## how long results stand still while the join order changes
+bench-migrate: dev ## how long results stand still while the join order changes
 	@$(PY) -m tests.bench.migrating $(ARGS)
 
-bench-reorder: setup ## a join in another order half way: Spark's restart beside our migration
+bench-reorder: dev ## a join in another order half way: Spark's restart beside our migration
 	@$(PY) -m tests.bench.reordered $(ARGS)
 
-bench-order: setup ## W4 in a better join order: rows in between, speed, before and after
+bench-order: dev ## W4 in a better join order: rows in between, speed, before and after
 	@$(PY) -m tests.bench.better_order $(ARGS)
 
-bench-advice: setup ## migrations: predicted beside measured, and whether the advised strategy is the best
+bench-advice: dev ## migrations: predicted beside measured, and whether the advised strategy is the best
 	@$(PY) -m tests.bench.advice $(ARGS)
 
 reproduce: setup ## the papers' figures (ARGS="fig11", ARGS="--long"); pages in docs/papers
 	@$(PY) run.py reproduce $(ARGS)
 
-fuzz: setup ## the tests with random examples once more, with fresh ones each time
+fuzz: dev ## the tests with random examples once more, with fresh ones each time
 	@HYPOTHESIS_PROFILE=fresh $(PY) -m pytest -m "hypothesis and not long and not bench" $(ARGS)
 
-chaos: setup ## the long tests: hundreds of kills, thousands of examples of every property
+chaos: dev ## the long tests: hundreds of kills, thousands of examples of every property
 	@HYPOTHESIS_PROFILE=long $(PY) -m pytest -m "(long or hypothesis) and not bench" --timeout 7200 $(ARGS)
 
 lock: ## write the lock files anew from pyproject.toml (needs the network)

@@ -6,7 +6,9 @@ import ast
 import functools
 import re
 import subprocess
+import sys
 import tomllib
+from importlib.metadata import packages_distributions
 from pathlib import Path
 
 import pytest
@@ -231,3 +233,22 @@ def test_helpers_of_tests_are_no_tests() -> None:
                 if any(part.startswith("test_") for one in found for part in one.split(".")):
                     wrong.append(f"{name}:{node.lineno}")
     assert not wrong, wrong
+
+
+def test_what_runs_is_in_its_lock() -> None:
+    """Every package that production code imports is a dependency, not only one of the developers'."""
+    pinned = set(re.findall(r"^([a-z0-9._-]+)==", source("requirements.lock"), re.M))
+    owners = packages_distributions()
+    own = {"app", "control", "db", "engine", "run"}
+    missing = {
+        (name, package)
+        for name in production()
+        for _, package in imported(name)
+        if package not in own and package not in sys.stdlib_module_names
+        if not {canonical(one) for one in owners.get(package, [])} & pinned
+    }
+    assert not missing
+
+
+def canonical(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
+import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -92,3 +95,70 @@ def test_root_installs_a_missing_java(tmp_path: Path) -> None:
     assert calls[0].startswith("update")
     assert calls[1].startswith("install")
     assert calls[1].endswith("openjdk-17-jre-headless")
+
+
+PYTHON = f"""
+case "$1" in
+  -) exec {sys.executable} "$@" ;;
+  -c) echo 4.3.0 ;;
+esac
+case "$2" in
+  pip) for last; do :; done; echo "$last" >>calls ;;
+  engine.class_archive) echo classes >>calls; touch .venv/spark-classes.jsa ;;
+esac
+"""
+
+
+@pytest.fixture
+def clone(tmp_path: Path) -> Path:
+    """Locks and set-up, and a virtual environment whose Python writes down what it is to install."""
+    for name in ("tools/setup.sh", "requirements.lock", "requirements-dev.lock"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        shutil.copy(ROOT / name, tmp_path / name)
+    script(tmp_path / ".venv/bin/python", PYTHON)
+    script(tmp_path / "bin/java", "echo 'openjdk version \"17.0.1\"' >&2")
+    script(tmp_path / "bin/chromium", "")
+    return tmp_path
+
+
+def set_up(clone: Path, *part: str) -> list[str]:
+    """What was installed by a call."""
+    calls = clone / "calls"
+    calls.write_text("")
+    done = subprocess.run(
+        ["bash", "tools/setup.sh", *part],
+        cwd=clone,
+        env={**os.environ, "PATH": f"{clone}/bin:{os.environ['PATH']}", "JAVA_HOME": str(clone)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return calls.read_text().split()
+
+
+def test_what_runs_needs_no_tools_and_tests_add_to_it(clone: Path) -> None:
+    assert set_up(clone) == ["requirements.lock", "classes"]
+    assert set_up(clone) == []
+    assert set_up(clone, "test") == ["requirements-dev.lock"], "the classes are Spark's as before"
+    for part in ((), ("dev",), ("test",), ()):
+        assert set_up(clone, *part) == [], "the other lock is there with it"
+
+
+def test_another_lock_is_installed_once(clone: Path) -> None:
+    set_up(clone, "dev")
+    for name in ("requirements.lock", "requirements-dev.lock"):
+        (clone / name).write_text((clone / name).read_text() + "# another\n")
+    assert set_up(clone) == ["requirements.lock"]
+    assert set_up(clone) == []
+    assert set_up(clone, "dev") == ["requirements-dev.lock"]
+    assert set_up(clone) == set_up(clone, "test") == []
+
+
+def test_each_make_target_sets_up_what_it_needs() -> None:
+    """Nothing of the tests and tools where Spillway only runs."""
+    text = (ROOT / "Makefile").read_text()
+    needs = dict(re.findall(r"^([a-z-]+): (setup|dev) ##", text, re.M))
+    assert {name for name, need in needs.items() if need == "setup"} == {"run", "reproduce"}
+    assert {"lint", "fmt", "fuzz", "chaos", "bench"} <= set(needs)

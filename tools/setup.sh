@@ -1,6 +1,10 @@
 #!/usr/bin/env bash
-# Makes the virtual environment from the lock file and sees to it that Java is there.
+# Makes the virtual environment from a lock file and sees to it that Java is there.
 # Runs before every `make run` and `make test`; once everything is in place it takes a moment and no network.
+#   tools/setup.sh          what Spillway runs with (requirements.lock)
+#   tools/setup.sh dev      what its tests and tools need, too (requirements-dev.lock, which has all of the other)
+#   tools/setup.sh test     and Chromium
+#   tools/setup.sh java     only looks at Java
 #   PYTHON=python3.12   which Python to build the environment with (>= 3.11)
 #   JAVA_HOME=…         which Java Spark uses (>= 17); otherwise `java` from PATH
 set -euo pipefail
@@ -9,7 +13,8 @@ cd "$(dirname "$0")/.."
 PYTHON_MIN="3.11"
 JAVA_MIN=17
 JAVA_PACKAGE=openjdk-17-jre-headless
-LOCK=requirements-dev.lock
+RUN_LOCK=requirements.lock
+DEV_LOCK=requirements-dev.lock
 VENV=.venv
 STAMP=$VENV/.spillway-setup
 CLASSES=$VENV/spark-classes.jsa
@@ -32,13 +37,15 @@ find_python() {
   die "needs Python >= $PYTHON_MIN; found $(${PYTHON:-python3} --version 2>&1 || true). Install one, or name it: make setup PYTHON=/path/to/python3.12"
 }
 
-wanted_stamp() { # what the environment was made from: the lock's content and the interpreter
-  "$VENV/bin/python" - "$LOCK" <<'PY'
+stamp_of() { # a lock's content, and the interpreter
+  "$VENV/bin/python" - "$1" <<'PY'
 import hashlib, pathlib, sys
 lock = hashlib.sha256(pathlib.Path(sys.argv[1]).read_bytes()).hexdigest()
 print(lock, sys.version.split()[0])
 PY
 }
+
+spark_version() { "$VENV/bin/python" -c 'from importlib.metadata import version; print(version("pyspark"))' 2>/dev/null || true; }
 
 install_python_packages() {
   if ! "$VENV/bin/python" -c 'import pip' 2>/dev/null; then
@@ -48,13 +55,18 @@ install_python_packages() {
     "$python" -m venv --clear "$VENV" 2>/dev/null ||
       die "$python -m venv failed; on Debian and Ubuntu: apt-get install python3-venv"
   fi
-  if [ -f "$STAMP" ] && [ "$(cat "$STAMP")" = "$(wanted_stamp)" ]; then return; fi
-  say "installing the packages of $LOCK (exact versions, hashes checked); the first time takes a few minutes"
+  # The stamp says which lock's packages are there. The developers' lock has all of the runtime's.
+  local lock=$1 wanted spark
+  wanted=$(stamp_of "$lock")
+  if [ -f "$STAMP" ] && grep -qxF "$wanted" "$STAMP"; then return; fi
+  if [ "$lock" = "$RUN_LOCK" ] && [ -f "$STAMP" ] && grep -qxF "$(stamp_of "$DEV_LOCK")" "$STAMP"; then return; fi
+  spark=$(spark_version)
+  say "installing the packages of $lock that are missing (exact versions, hashes checked); the first time takes a few minutes"
   "$VENV/bin/python" -m pip install -qq --disable-pip-version-check --no-input \
-    --require-hashes -r "$LOCK" ||
-    die "pip could not install $LOCK (see above); nothing is half-done: run make setup again once the cause is gone"
-  rm -f "$CLASSES" "$VENV/spark-classes.log"
-  wanted_stamp >"$STAMP.tmp" && mv "$STAMP.tmp" "$STAMP"
+    --require-hashes -r "$lock" ||
+    die "pip could not install $lock (see above); nothing is half-done: run make setup again once the cause is gone"
+  if [ "$spark" != "$(spark_version)" ]; then rm -f "$CLASSES" "$VENV/spark-classes.log"; fi
+  echo "$wanted" >"$STAMP.tmp" && mv "$STAMP.tmp" "$STAMP"
   say "packages installed"
 }
 
@@ -117,15 +129,20 @@ check_chromium() {
     die "apt-get could not install chromium. $advice"
 }
 
-# `tools/setup.sh java` only looks at Java; `tools/setup.sh test` sees to what the tests need, too.
 main() {
-  if [ "${1:-}" = java ]; then check_java; return; fi
-  [ -f "$LOCK" ] || die "$LOCK is missing: is this a whole clone?"
+  local lock=$RUN_LOCK
+  case "${1:-}" in
+    java) check_java; return ;;
+    dev | test) lock=$DEV_LOCK ;;
+    "") ;;
+    *) die "no such part: $1; known: dev, test, java, or nothing" ;;
+  esac
+  [ -f "$RUN_LOCK" ] && [ -f "$DEV_LOCK" ] || die "$lock is missing: is this a whole clone?"
   if command -v flock >/dev/null 2>&1; then # two makes at once must not install into one environment
     exec 9>".setup.lock"
     flock 9
   fi
-  install_python_packages
+  install_python_packages "$lock"
   check_java
   archive_classes
   if [ "${1:-}" = test ]; then check_chromium; fi
