@@ -66,7 +66,7 @@ def _add() -> Component:
         dmc.Select(id="users-new-role", label="Role", data=roles, value=Role.VIEWER.value, size="xs",
                    className="field", allowDeselect=False, rightSection=icon("chevron-down")),
         dmc.PasswordInput(id="users-password", label="Password", size="xs", className="field", autoComplete="new-password",
-                          description=f"At least {LENGTH_MIN} characters. They choose their own at the first sign-in."),
+                          description=f"At least {LENGTH_MIN} characters."),
         dmc.PasswordInput(id="users-again", label="The same again", size="xs", className="field", autoComplete="new-password",
                           ),
         c="form-row us-add",
@@ -74,7 +74,10 @@ def _add() -> Component:
     own = d(confirm.field_of("users-own"), id="users-own-box", style={"display": "none"})
     form = d(fields, d(*shown.roles(), c="us-roles"), own, d(id="users-add-said", c="form-said", role="alert"),
              d(button("Add the user", "primary", "plus", id="users-add"), c="form-b"), c="form")  # fmt: skip
-    return d(panel("Add a user", form), id="users-add-box")
+    return d(
+        panel("Add a user", form, sub="who chooses a password of their own at the first sign-in"),
+        id="users-add-box",
+    )
 
 
 def _tokens() -> Component:

@@ -40,11 +40,11 @@ def form() -> Component:
 
 
 def sessions() -> Component:
+    end = d(button("End the others", "", "log-out", id="users-session-others"), c="form-b")
     return panel(
         "Where you are signed in",
         d(states.loading(60), id="users-sessions"),
-        d(id="users-session-said", c="form-said us-said", role="status"),
-        d(button("End the others", "", "log-out", id="users-session-others"), c="form-b us-end"),
+        d(d(id="users-session-said", c="form-said", role="status"), end, c="form"),
         dcc.Store(id="users-session-done"),
         sub="one that you do not know: end it and change your password",
     )
