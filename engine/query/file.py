@@ -248,6 +248,7 @@ def _stream(
         idle_after_s,
         options,
         messages,
+        trusted,
     )
 
 

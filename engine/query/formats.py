@@ -31,6 +31,9 @@ class Format:
     package: bool = False  # Spark needs a connector for it (connectors.py)
     guarantee: str = EXACTLY_ONCE
     strict: Mapping[str, str] = field(default_factory=dict)  # unless the query file says otherwise
+    compressions: tuple[
+        str, ...
+    ] = ()  # all that there are: Spark would load a class of any other name
 
 
 def _words(*texts: str) -> tuple[str, ...]:
@@ -90,6 +93,7 @@ _KAFKA_COLUMNS = _fields(
     "key binary value binary topic string partition int offset bigint timestamp timestamp "
     "timestampType int"
 )
+_CODECS = _words("none uncompressed bzip2 deflate gzip lz4 snappy")
 _FAILFAST = {"mode": "FAILFAST"}  # Spark would turn what it cannot read into nulls, without a word
 _BROKERS = ("kafka.bootstrap.servers",)
 
@@ -146,22 +150,31 @@ MESSAGES = {
     ),
 }
 SINKS: Mapping[str, Format] = {
-    "parquet": Format(("compression",)),
-    "json": Format(_words(_WRITTEN, "ignoreNullFields")),
+    "parquet": Format(("compression",), compressions=_words("none lz4 snappy zstd")),
+    "json": Format(_words(_WRITTEN, "ignoreNullFields"), compressions=_CODECS),
     "csv": Format(
         _words(
             _WRITTEN,
             "header sep delimiter quote escape escapeQuotes quoteAll nullValue emptyValue",
             "charToEscapeQuoteEscaping ignoreLeadingWhiteSpace ignoreTrailingWhiteSpace",
-        )
+        ),
+        compressions=_CODECS,
     ),
-    "orc": Format(("compression",)),
-    "text": Format(_words("compression lineSep encoding")),
+    "orc": Format(
+        ("compression",),
+        compressions=_words("none uncompressed snappy zlib lzo zstd lz4 brotli"),
+    ),
+    "text": Format(_words("compression lineSep encoding"), compressions=_CODECS),
     "xml": Format(
         _words(_TIMES, "rowTag rootTag attributePrefix valueTag nullValue encoding compression"),
         needs=(("rowTag",),),
+        compressions=_CODECS,
     ),
-    "avro": Format(_words("compression recordName recordNamespace"), package=True),
+    "avro": Format(
+        _words("compression recordName recordNamespace"),
+        package=True,
+        compressions=_words("uncompressed deflate snappy bzip2 xz zstandard"),
+    ),
     "delta": Format(("mergeSchema",), package=True, guarantee=AT_LEAST_ONCE),
     "kafka": Format(
         _words(_KAFKA, _PRODUCER),

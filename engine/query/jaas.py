@@ -14,14 +14,20 @@ MODULES = (
     "com.sun.security.auth.module.Krb5LoginModule",
 )
 _MODULE = re.compile(r"\s*([\w.$]+)\s+(required|requisite|sufficient|optional)\b")
+_ASIDE = re.compile(  # comments and texts in quotes, which end with their line
+    r"/\*.*?\*/|//[^\n\r]*|\"(?:\\[^\n\r]|[^\"\\\n\r])*\"|'(?:\\[^\n\r]|[^'\\\n\r])*'", re.S
+)
 _QUOTES = re.compile(r"\\.|[\"']", re.S)
 _ESCAPES = str.maketrans({"\\": "\\\\", '"': '\\"', "'": "\\'", "\n": "\\n", "\r": "\\r"})
 
 
 def is_allowed(text: str) -> bool:
-    """Does it name one of the allowed login modules?"""
-    found = _MODULE.match(text)
-    return found is not None and found[1] in MODULES
+    """Does it name allowed login modules alone? Each entry up to a `;` names one, and Java makes them all."""
+    bare = _ASIDE.sub(" ", text)
+    if '"' in bare or "'" in bare:
+        return False  # a quote without its end: Java may read on where we do not
+    found = [_MODULE.match(entry) for entry in bare.split(";") if entry.strip()]
+    return bool(found) and all(one is not None and one[1] in MODULES for one in found)
 
 
 def written(value: str, before: str) -> str:

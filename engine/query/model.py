@@ -36,6 +36,7 @@ class StreamSpec:
     idle_after_s: float | None = None
     options: Mapping[str, str] = field(default_factory=dict)
     value_format: str = ""  # json or csv: the columns are in the messages of the column `value`
+    trusted: bool = True  # by whoever runs the engine; not if it was registered over the network
 
 
 @dataclass(frozen=True, slots=True)

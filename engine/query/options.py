@@ -10,6 +10,7 @@ from control.ports import Secrets
 from control.redaction import REFERENCE
 from engine.errors import QueryFileError
 from engine.query import jaas
+from engine.query.addresses import is_link_local
 from engine.query.formats import MESSAGES, REFUSED, VALUE_FORMATS, Format
 from engine.query.scope import closest
 from engine.query.secrets import Options, check_references, substituted
@@ -77,12 +78,31 @@ def read_options(
         text, secret = substituted(options, name, _text(options, name, value), trusted=trusted)
         check_references(options, spelled, text)
         found[spelled] = _checked(options, spelled, text, folder)
+        if spelled == "compression":
+            _check_compression(options, text, form)
+        if not trusted:
+            _check_hosts(options, spelled, text)
         hidden += [spelled] if secret else []
     _check_needs(table, form, found)
     known = Options(found, hidden, secrets)
     if secrets is not None:
         _check_secrets(options, known)
     return known
+
+
+def _check_compression(table: Table, text: str, form: Format) -> None:
+    if text.lower() not in form.compressions:
+        hint = f"allowed are: {', '.join(form.compressions)}"
+        raise table.error(f"`{text}` is not a known compression", "compression", hint)
+
+
+def _check_hosts(table: Table, name: str, text: str) -> None:
+    """A query that was registered over the network names no link-local address."""
+    hosts = {"host": [text], "kafka.bootstrap.servers": text.split(",")}.get(name, [])
+    for host in hosts:
+        place = host if name == "host" else host.rpartition(":")[0] or host
+        if is_link_local(place):
+            raise table.error(f"`{place}` is a link-local address", name, "name another host")
 
 
 def _check_secrets(table: Table, options: Options) -> None:

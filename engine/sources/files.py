@@ -74,14 +74,16 @@ def _load(spark: SparkSession, stream: StreamSpec, form: Format) -> DataFrame:
     """What Spark's own source gives."""
     kind = stream.format
     where = f"stream {stream.name}"
+    ours: dict[str, str] = {}
     if kind == "socket":
         ensure_registered(spark)
         kind = socket_stream.SPARK_FORMAT
+        ours = {} if stream.trusted else {socket_stream.CONFINED: "true"}
     elif form.package:
         look_up(spark, kind, SourceError, where)
     given = for_spark(spark, stream.options)
     own = {n: t for n, t in given.items() if not _is_message_option(stream, n, form)}
-    reader = spark.readStream.format(kind).options(**_with_defaults(dict(form.strict), own))
+    reader = spark.readStream.format(kind).options(**_with_defaults(dict(form.strict), own), **ours)
     if not form.columns:
         reader = reader.schema(ddl(_as_stored(stream)))
     with naming(kind, f"Spark cannot read {stream.format}", SourceError, where, stream.options):

@@ -29,11 +29,13 @@ from pyspark.sql.streaming.datasource import (
 from pyspark.sql.types import StructType
 
 from engine.errors import SourceError
+from engine.query.addresses import is_link_local, resolved
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 SPARK_FORMAT = "spillway_socket"
+CONFINED = "confined"  # the option of a stream that may not go to link-local addresses
 LINES_MAX = 200_000  # waiting here; more wait in the network, and then at the sender
 BYTES_MAX = 32 << 20
 LINE_BYTES_MAX = 1 << 20
@@ -59,7 +61,7 @@ class Lines(InputPartition):
 
 
 class SocketSource(DataSource):
-    """`format("spillway_socket")`; options host, port, includeTimestamp."""
+    """`format("spillway_socket")`; options host, port, includeTimestamp, confined."""
 
     @classmethod
     def name(cls) -> str:
@@ -69,7 +71,8 @@ class SocketSource(DataSource):
         return "value string" + (", timestamp timestamp" if self._timed else "")
 
     def streamReader(self, schema: StructType) -> SocketReader:
-        return SocketReader(self.options["host"], int(self.options["port"]), self._timed)
+        confined = self.options.get(CONFINED, "false") == "true"
+        return SocketReader(self.options["host"], int(self.options["port"]), self._timed, confined)
 
     @property
     def _timed(self) -> bool:
@@ -79,8 +82,8 @@ class SocketSource(DataSource):
 class SocketReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Spark's calls: offsets count the lines of a `Listener`."""
 
-    def __init__(self, host: str, port: int, timed: bool) -> None:
-        self._listener = Listener(host, port)
+    def __init__(self, host: str, port: int, timed: bool, confined: bool = False) -> None:
+        self._listener = Listener(host, port, confined=confined)
         self._timed = timed
         self._base: int | None = None  # how many lines were taken before the first that waits here
 
@@ -134,14 +137,15 @@ class SocketReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def __reduce__(self) -> tuple[object, ...]:
         # Tasks get a copy of the reader for `read`; the connection stays here.
-        return (SocketReader, (self._listener.host, self._listener.port, self._timed))
+        listener = self._listener
+        return (SocketReader, (listener.host, listener.port, self._timed, listener.confined))
 
 
 class Listener:
     """A connection that a thread reads line by line into a bounded buffer, once `check` is called."""
 
-    def __init__(self, host: str, port: int) -> None:
-        self.host, self.port = host, port
+    def __init__(self, host: str, port: int, *, confined: bool = False) -> None:
+        self.host, self.port, self.confined = host, port, confined
         self.lines: deque[Line] = deque()
         self._bytes = 0
         self._room = threading.Condition()
@@ -165,7 +169,7 @@ class Listener:
             return
         again = self._thread is not None
         try:
-            self._open = socket.create_connection((self.host, self.port), timeout=CONNECT_S)
+            self._open = socket.create_connection((self._place(), self.port), timeout=CONNECT_S)
         except OSError as error:
             if again and (self.lines or time.monotonic() - self._ended_at < RECONNECT_S):
                 return
@@ -177,6 +181,17 @@ class Listener:
         self._open.settimeout(None)
         self._thread = threading.Thread(target=self._listen, args=(self._open,), daemon=True)
         self._thread.start()
+
+    def _place(self) -> str:
+        """Where to connect to: for a confined stream the very address that was looked at, as a name may mean another one
+        a moment later."""
+        if not self.confined:
+            return self.host
+        found = resolved(self.host)
+        if any(is_link_local(str(address)) for address in found):
+            hint = "name another host; the command line's queries may go there"
+            _fail("the socket's host has a link-local address", self.address, hint)
+        return str(found[0]) if found else self.host
 
     def peek(self, start: int, stop: int) -> tuple[Line, ...]:
         """Lines that wait, by their place in the buffer."""

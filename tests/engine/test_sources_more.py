@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import pickle
 import socket
 import threading
 import time
@@ -319,6 +320,37 @@ def test_messages_become_columns(spark: SparkSession, kind: str, text: str) -> N
     )
     with pytest.raises(Exception, match="MALFORMED"):
         from_messages(broken, spec).collect()
+
+
+def test_a_name_that_means_a_link_local_address_is_not_connected_to(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What a name means is looked at when it is used; and what was looked at is what is used."""
+    means = {"metadata.example": "169.254.169.254", "fine.example": "127.0.0.1"}
+    asked: list[str] = []
+    real = socket.getaddrinfo
+
+    def answer(host: str, *more: object, **how: object) -> object:
+        asked.append(host)
+        return real(means.get(host, host), *more, **how)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(socket, "getaddrinfo", answer)
+    tried: list[object] = []
+
+    def connect(place: object, **_: object) -> None:
+        tried.append(place)
+        raise ConnectionRefusedError(111, "Connection refused")
+
+    monkeypatch.setattr(socket, "create_connection", connect)
+    for host, said in (("metadata.example", "link-local"), ("fine.example", "Connection refused")):
+        reader = SocketReader(host, 80, timed=False, confined=True)
+        with pytest.raises(Exception) as caught:
+            pickle.loads(pickle.dumps(reader)).latestOffset(reader.initialOffset(), reader.getDefaultReadLimit())  # fmt: skip
+        error = decode(str(caught.value))
+        assert error is not None
+        assert said in error.what
+    assert tried == [("127.0.0.1", 80)]
+    assert asked.count("fine.example") == 1
 
 
 def test_what_spark_says_of_options_has_no_secrets(spark: SparkSession) -> None:

@@ -181,3 +181,65 @@ def test_every_format_is_in_the_docs() -> None:
         for name in names
     }
     assert not [name for name in needed if name not in docs]
+
+
+@pytest.mark.parametrize(
+    "kind", [name for name, form in SINKS.items() if "compression" in (form.options or ())]
+)
+def test_a_compression_is_one_of_a_list_never_a_class(tmp_path: Path, kind: str) -> None:
+    """Of any other name Spark's writers would load a class."""
+    row = ', rowTag = "r"' if kind == "xml" else ""
+
+    def sink(compression: str) -> str:
+        return (
+            f'format = "{kind}"\npath = "out"\noptions = {{ compression = "{compression}"{row} }}\n'
+        )
+
+    rate = 'format = "rate"\n'
+    for codec in SINKS[kind].compressions:
+        found = read_query(query(tmp_path, rate, sink=sink(codec))).sink
+        assert found.options["compression"] == codec
+    assert len(SINKS[kind].compressions) > 3
+    for odd in ("org.apache.hadoop.io.compress.GzipCodec", "java.lang.Runtime", "", "rar"):
+        refused(query(tmp_path, rate, sink=sink(odd)), "sink.options.compression: .* is not a known compression\n  allowed are: ")  # fmt: skip
+
+
+LINK_LOCAL = (
+    "169.254.169.254", "169.254.43518", "0xa9fea9fe", "2852039166", "0251.0376.0251.0376", "fe80::1", "[fe80::1]",
+    "::ffff:169.254.169.254", "64:ff9b::a9fe:a9fe", "2002:a9fe:a9fe::1",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("host", LINK_LOCAL)
+def test_a_registered_query_names_no_link_local_address(tmp_path: Path, host: str) -> None:
+    roots = Roots([tmp_path], [tmp_path])
+    lines = f'format = "socket"\noptions = {{ host = "{host}", port = 80 }}\n'
+    refused(
+        query(tmp_path, lines), "streams.a.options.host: .* is a link-local address", roots=roots
+    )
+    brokers = KAFKA.replace("broker:9092", f"broker:9092, {host}:80")
+    refused(query(tmp_path, brokers), "bootstrap.servers: .* is a link-local address", roots=roots)
+    assert read_query(query(tmp_path, lines)).streams["a"].trusted, "whoever starts it may"
+    other = read_query(query(tmp_path, lines.replace(host, "10.1.2.3")), roots=roots).streams["a"]
+    assert not other.trusted
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        "com.evil.Module required;",
+        "/* ' */ com.evil.Module required; /* ' */",
+        "// '\\ncom.evil.Module required; // '",
+        "' ; com.evil.Module required;",
+        "'a\\n'; com.evil.Module required x='\\n';",
+    ],
+)
+def test_every_login_module_of_a_text_is_looked_at(tmp_path: Path, more: str) -> None:
+    """Java makes them all, not only the first."""
+    options = f'"kafka.sasl.jaas.config" = "{JAAS} {more}", subscribe'
+    refused(
+        query(tmp_path, KAFKA.replace("subscribe", options)), "login module that is not allowed"
+    )
+    for fine in (JAAS, JAAS.replace("hunter2", "semi;colon // here"), f"{JAAS} /* ; x */ {JAAS}"):
+        options = f'"kafka.sasl.jaas.config" = "{fine}", subscribe'
+        assert read_query(query(tmp_path, KAFKA.replace("subscribe", options))).name
