@@ -33,6 +33,9 @@ class BatchRates:
 
     def __init__(self, now_s: float, every_s: float) -> None:
         self._until_s = now_s  # to then all rows are told
+        self._told_s = (
+            now_s  # when the last batch was: its tick may have taken long, or waited for others
+        )
         self._planned_s: float | None = None  # when the last batch that is not told was planned
         self._usual_s = every_s  # between batches
         self._rows_in = self._rows_out = 0
@@ -53,15 +56,18 @@ class BatchRates:
         """The rates since the last call. Rows that came out without a batch wait for the next one, or for the end
         of patience."""
         patience_s = max(PATIENCE_S, 2 * self._usual_s)
-        since_s = min(self._until_s, now_s)  # a clock may be set back
+        since_s, told_s = (
+            min(self._until_s, now_s),
+            min(self._told_s, now_s),
+        )  # a clock may be set back
         if self._planned_s is not None:
             covered = min(max(self._planned_s - since_s, SHORT_S), patience_s)
             self._usual_s, self._until_s, self._planned_s = covered, self._planned_s, None
-            self._last = self._told(covered)
-        elif now_s - since_s <= patience_s:
+            self._told_s, self._last = now_s, self._told(covered)
+        elif now_s - told_s <= patience_s:
             return replace(self._last, covered_s=0.0)
         elif self._rows_in or self._rows_out:
-            self._until_s = now_s
+            self._until_s = self._told_s = now_s
             self._last = self._told(patience_s)
         else:
             self._until_s = now_s - patience_s  # a batch that comes now covers what is left

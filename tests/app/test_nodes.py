@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ import plotly.graph_objects as go  # type: ignore[import-untyped]
 from hypothesis import given
 from hypothesis import strategies as st
 
+from app.components.headline import headline
 from app.components.node_card import cards_of
 from app.components.units import NONE
 from app.feed import Fresh
@@ -16,9 +18,10 @@ from app.health import Alive
 from app.pages import nodes_chart, nodes_data
 from app.pages.page import Seen
 from app.view import View
+from control.ledger import QueryRow, Wanted
 from control.samples import Series
 from control.snapshot import ClusterSnapshot
-from tests.app.made import sample_of
+from tests.app.made import QUERY, picture, sample_of
 from tests.app.pictures import NOW_S, snapshots
 
 TIMES = st.lists(st.one_of(st.none(), st.floats(0, 1e6)), min_size=5, max_size=5)
@@ -79,6 +82,21 @@ def test_every_figure_can_be_read_and_sorted(snapshot: ClusterSnapshot) -> None:
         assert len(figures) == 12
     assert sum(row["groups"] for row in rows) == len(snapshot.groups)
     assert {row["full_text"] for row in nodes_data.rows(sample, cards, True)} == {NONE}
+
+
+def test_a_node_that_is_not_alive_is_said_to_be() -> None:
+    """In the table, in the line above it and in the sentence at the top."""
+    snapshot = picture(QUERY, NOW_S, 3, 24)
+    alive = np.array([True, False, True])
+    snapshot = replace(snapshot, nodes=replace(snapshot.nodes, alive=alive))
+    seen = seen_of(snapshot, False)
+    assert seen.sample is not None
+    cards = cards_of(seen.sample, [None] * 3)
+    states = [row["state"] for row in nodes_data.rows(seen.sample, cards, False)]
+    assert [state == "not alive" for state in states] == [False, True, False]
+    assert "1 not alive" in nodes_data.headline(seen.sample, cards)
+    row = QueryRow(QUERY, "", "", 3, Wanted.RUNNING, False, NOW_S, "running")
+    assert headline(replace(seen, query=row), [None] * 3, [], []).strong == "n1 not alive."
 
 
 def seen_of(snapshot: ClusterSnapshot, stale: bool) -> Seen:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import duckdb
+import numpy as np
 import pytest
 from pyspark.sql import SparkSession
 
@@ -66,5 +67,24 @@ def test_a_backup_goes_back(before: Before) -> None:
     store = open_store(before.data)
     try:
         assert {query.name for query in store.queries.all()} == QUERIES
+    finally:
+        store.close()
+
+
+def test_series_of_before_go_on(before: Before) -> None:
+    """Samples of then did not say how much time their rates were about: they count alike."""
+    upgrade(before.data)
+    store = open_store(before.data)
+    try:
+        sample = store.metrics.newest("inside")
+        assert sample is not None and sample.snapshot.nodes.alive.all()
+        span = (sample.time_s - 600, sample.time_s + 1)
+        single = store.metrics.query_series("inside", *span)
+        rates = single.values["rows_out_per_s"]
+        assert len(rates) > 20 and rates.max() > 0 and np.isnan(single.values["covered_s"]).all()
+        mean = store.metrics.query_series("inside", *span, 1)
+        assert mean.values["rows_out_per_s"].tolist() == [pytest.approx(rates.mean())]
+        nodes = store.metrics.node_series("inside", *span, 1).values["rows_out_per_s"]
+        assert nodes.sum() == pytest.approx(rates.mean(), rel=1e-5)
     finally:
         store.close()

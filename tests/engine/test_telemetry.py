@@ -95,6 +95,18 @@ def test_a_slow_trigger_is_no_saw(local: Local) -> None:
     np.testing.assert_allclose(told[8:], RATE, rtol=0.02)
 
 
+def test_a_batch_that_waits_for_its_tick_is_no_dip() -> None:
+    """Planned while something else has the tick's turn: samples meanwhile repeat the rate, however late it is."""
+    rates, blank = BatchRates(START_S, 1.0), made_report()
+    rates.add(replace(blank, tick=1, until_s=START_S + 2, rows_in=200))
+    assert rates.take(START_S + 5.5).rows_in_per_s == 100
+    between = rates.take(START_S + 2 + PATIENCE_S + 1)
+    assert (between.rows_in_per_s, between.covered_s) == (100, 0)
+    rates.add(replace(blank, tick=2, until_s=START_S + 6, rows_in=400))
+    found = rates.take(START_S + 9)
+    assert (found.rows_in_per_s, found.covered_s) == (100, 4)
+
+
 def test_when_nothing_comes_the_rate_ends(local: Local) -> None:
     stage = Stage(local, 1.0)
     for _ in range(5):
@@ -155,7 +167,7 @@ def test_results_without_a_batch_wait_for_the_next_or_for_the_end_of_patience() 
     found = rates.take(START_S + 2.2)
     assert (found.rows_in_per_s, found.rows_out_per_s, found.covered_s) == (100, 60, 1)
     rates.add(replace(blank, tick=None, until_s=START_S + 3, rows_out=500))
-    found = rates.take(START_S + 2.1 + PATIENCE_S)
+    found = rates.take(START_S + 2.3 + PATIENCE_S)
     assert (found.rows_out_per_s, found.covered_s) == (500 / PATIENCE_S, PATIENCE_S)
 
 
