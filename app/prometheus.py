@@ -38,6 +38,16 @@ QUERY_GAUGES = (
     ("query_memory_bytes", "State in memory, all nodes.", "memory_bytes"),
     ("query_disk_bytes", "State on disk, all nodes.", "disk_bytes"),
     ("query_checkpoint_bytes", "Size of the checkpoint.", "checkpoint_bytes"),
+    (
+        "query_spills_in_moves",
+        "Nodes' own spills during moves, since its start.",
+        "spills_in_moves",
+    ),
+    (
+        "query_moves_gave_way",
+        "Moves that gave way to a full node, since its start.",
+        "moves_gave_way",
+    ),
 )
 
 

@@ -32,6 +32,8 @@ QUERY_FIGURES = (
     "checkpoint_bytes",
     "lag_s",
     "covered_s",  # the time that the rates are about: 0 where they are those of the sample before
+    "spills_in_moves",  # nodes' own, while a move was on its way: since the query was started
+    "moves_gave_way",  # to a node that would have been over its budget: since then
 )
 RATES = frozenset({"rows_in_per_s", "rows_out_per_s"})  # figures that are about `covered_s`
 GROUP_FIGURES = (  # columns of snapshot.Groups that have a history of their own

@@ -83,9 +83,9 @@ class Brief:
         default_factory=dict
     )  # of each side: how many of the oldest runs must stay as they are
     limits: Mapping[int, Overflow] = field(default_factory=dict)  # by node
-    victims: Mapping[tuple[str, int], tuple[int, ...]] = field(
+    victims: Mapping[int, tuple[int, ...]] = field(
         default_factory=dict
-    )  # groups that a node may spill, in this order
+    )  # by node: groups of all operators in the order in which they spill, numbered through
     settle: Mapping[tuple[str, int], Settle] = field(default_factory=dict)
     work: Mapping[int, tuple[Any, ...]] = field(default_factory=dict)  # side jobs, by node
     standing: Standing | None = None  # another plan than the one that Spark's query was begun with

@@ -94,6 +94,8 @@ class Telemetry:
             "checkpoint_bytes": float(done.checkpoint_bytes),
             "lag_s": _lag(desk.ticker.manifest.seen, self._at_s),
             "covered_s": rates.covered_s,
+            "spills_in_moves": float(desk.accounts.spills_in_moves),
+            "moves_gave_way": float(desk.gave_way),
         }
         by_node: dict[str, Doubles] = {
             "memory_bytes": nodes.memory_bytes.astype(np.float64),

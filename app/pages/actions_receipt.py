@@ -33,6 +33,7 @@ def receipt(found: Mapping[str, Any], over: bool) -> Component:
         _problems(found),
         _streams(found),
         _places(found),
+        _meanwhile(found),
     ]
     return d(*[p for p in parts if p is not None], _checked(found), c="ac-sec")
 
@@ -57,6 +58,16 @@ def _streams(found: Mapping[str, Any]) -> Component | None:
             d(s(name, c="clip", title=name), *[s(whole(n), c="r") for n in four], same, c="ac-rc")
         )
     return d(*lines)
+
+
+def _meanwhile(found: Mapping[str, Any]) -> Component | None:
+    """A node's own spill and a move are not to be at once: where they were, it is said with both."""
+    if during := found.get("during"):
+        text = f"The node was at all of its budget while {', '.join(map(str, during))} moved state: it did not wait."
+        return d(text, c="ac-note")
+    if times := int(found.get("spills_meanwhile") or 0):
+        return d(f"Nodes spilled by themselves meanwhile: {counted(times, 'time')}.", c="ac-note")
+    return None
 
 
 def _places(found: Mapping[str, Any]) -> Component | None:

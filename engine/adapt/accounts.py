@@ -63,6 +63,7 @@ class Account:
     agree: bool = True  # is what merges wrote what they read?
     ticks: int = 0
     ticking_s: float = 0.0
+    spills: int = 0  # of nodes by themselves, while it was on its way
 
     @property
     def action(self) -> Action:
@@ -87,6 +88,7 @@ class Accounts:
         self.flow, self.records, self.snapshot = flow, records, snapshot
         self._last = manifest
         self._open: dict[str, Account] = {}
+        self.spills_in_moves = 0  # nodes' own, while a move was on its way
         self._tick_s = 0.0  # as ticks with input take by now
 
     def begin(self, log: Log, budget: int | None = None) -> None:
@@ -114,8 +116,10 @@ class Accounts:
         self.flow = flow
         self.committed(action, after, {})
 
-    def ticked(self, outcome: Outcome, commit: Commit, after: Manifest) -> None:
-        """A tick's commit, before anything is made of it."""
+    def ticked(
+        self, outcome: Outcome, commit: Commit, after: Manifest, moves: Sequence[str] = ()
+    ) -> None:
+        """A tick's commit, before anything is made of it. `moves`: those that were on their way meanwhile."""
         before, self._last = self._last, after
         for account in self._open.values():
             for part in account.parts:
@@ -123,7 +127,7 @@ class Accounts:
             if account.action.id in commit.actions:
                 account.switched(before, after)
         if outcome.disk:
-            self._local(outcome, commit, before, after)
+            self._local(outcome, commit, before, after, moves)
 
     @property
     def numbers(self) -> Coefficients:
@@ -170,6 +174,8 @@ class Accounts:
         merged = account.agree if isinstance(step, Cleanup) and account.commits else None
         body = receipt(kind, account.parts, switches, merged)
         body |= {"commits": account.commits, "version": account.version or now.version}
+        if account.spills:
+            body["spills_meanwhile"] = account.spills
         if isinstance(step, Spill | Cleanup):
             body["owed"] = {
                 "groups_before": _owing([(part, part.begun) for part in account.parts]),
@@ -192,7 +198,14 @@ class Accounts:
             total += float(groups.owed_rows[mine[np.isin(groups.group[mine], part.groups)]].sum())
         return total
 
-    def _local(self, outcome: Outcome, commit: Commit, before: Manifest, after: Manifest) -> None:
+    def _local(
+        self,
+        outcome: Outcome,
+        commit: Commit,
+        before: Manifest,
+        after: Manifest,
+        moves: Sequence[str],
+    ) -> None:
         """Nodes that spilled by themselves: over by the time that they are heard of."""
         spilled: dict[int, dict[str, set[int]]] = {}
         for place, runs in outcome.disk.items():
@@ -209,6 +222,12 @@ class Accounts:
                        for run in runs)  # fmt: skip
             figures = {"bytes": int(size), "pause_s": 0.0}
             body |= {"commits": 1, "version": commit.version}
+            if moves:
+                body["during"] = list(moves)
+                self.spills_in_moves += 1
+                for name in moves:
+                    if account := self._open.get(name):
+                        account.spills += 1
             self.records.settle(local_name(commit.version, node), body, figures)
 
 

@@ -14,6 +14,8 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from control import arbiter
 from control.actions import Action
 from control.arbiter import Refusal
@@ -87,6 +89,7 @@ class Desk:
         self._flying: set[tuple[str, int]] = set()
         self._decided_s = self._last_s = 0.0
         self._decided_round = 0
+        self._came = np.zeros(self.nodes, dtype=np.int64)  # bytes by node, with the last tick
         self._version_s = 1.0
         self._owing: Owing | None = None
         self._seen: ClusterSnapshot | None = None  # that `_owing` was made for
@@ -106,6 +109,16 @@ class Desk:
     def running(self) -> list[Running]:
         """The actions on their way."""
         return self._runs.now
+
+    @property
+    def gave_way(self) -> int:
+        """How many actions have given way to nodes that were over their budgets."""
+        return self._runs.gave_way
+
+    @property
+    def _moves(self) -> list[str]:
+        """The moves among them."""
+        return [r.action.id for r in self.running if isinstance(r.action.step, Move)]
 
     @property
     def jobs_apart(self) -> bool:
@@ -143,9 +156,9 @@ class Desk:
     def orders(self) -> Orders:
         """For a tick: also when nodes spill by themselves, and what."""
         local = self.conduct.local
-        limits = room.limits_of(local, self.budgets)
+        limits = room.limits_of(local, self.budgets, moving=bool(self._moves))
         close = room.listed(limits, self.ticker.manifest)
-        order = room.victims_of(local, self.snapshot(), close, self.flow) if close else {}
+        order = room.victims_of(local, self.snapshot(), close) if close else {}
         return replace(self._asked(), limits=limits, victims=order, work=self._runs.along)
 
     def _asked(self) -> Orders:
@@ -197,6 +210,10 @@ class Desk:
             raise full
         if full and self.open:
             self._runs.pressed(full)
+        if self._moves and not off:
+            full = room.pressing(self.ticker, self.budgets, self.copied_bytes, self._came)
+            if full:
+                self._runs.pressed(full)
 
     def finish_some(self, *, cleanup: bool) -> bool:
         """At the end of the input: let what runs come to its end, then, if asked, some of what is owed come
@@ -418,8 +435,8 @@ class Desk:
 
     def _further(self, now: float) -> None:
         """Take the round as far as it is by now."""
-        moving = any(isinstance(run.action.step, Move) for run in self.running)
         delta_min_s = self.conduct.delta_min_s
+        moving = bool(self._moves)
         self._rounds.boundary(self.ticker.stats, now, delta_min_s, moving=moving)
 
     # -- what ticks did -------------------------------------------------------------------------------
@@ -435,7 +452,10 @@ class Desk:
         if self._last_s:
             self._version_s += 0.1 * (now - self._last_s - self._version_s)
         self._last_s = now
-        self.accounts.ticked(outcome, commit, self.ticker.manifest)
+        moves = self._moves
+        if moves:
+            self._came = room.came(outcome, self.ticker.placements, self.nodes)
+        self.accounts.ticked(outcome, commit, self.ticker.manifest, moves)
         self.records.spilled(outcome.disk, commit.version, self.flow, now)
 
 

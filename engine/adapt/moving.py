@@ -32,11 +32,13 @@ def move(desk: Desk, log: Log, step: Move) -> Course:
         pairs = [(op.id, g) for op, some in moving for g in ranges.members(some)]
     with desk.flying(pairs):
         transfer = _Transfer(desk, step, moving)
+        log.pressed = "gives way"  # a node's own spill is for when nothing moves
         try:
             yield from (_hold_course if hold_first else _copy_course)(desk, log, transfer)
             with log.step("ReactivatePartitions"):
                 transfer.switch(log.action.id)
         finally:
+            log.pressed = ""
             transfer.over()
     yield from lighten(desk, [step.source])
 

@@ -29,7 +29,9 @@ class Orders:
     release: Mapping[str, frozenset[int]] = field(default_factory=dict)
     frozen: Mapping[Place, frozenset[str]] = field(default_factory=dict)
     limits: Mapping[int, Overflow] = field(default_factory=dict)
-    victims: Mapping[Pair, tuple[int, ...]] = field(default_factory=dict)
+    victims: Mapping[int, tuple[int, ...]] = field(
+        default_factory=dict
+    )  # by node, of all operators
     settle: Mapping[Pair, Settle] = field(default_factory=dict)
     pins: frozenset[str] = frozenset()
     since: int | None = None

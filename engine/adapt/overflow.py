@@ -1,7 +1,7 @@
 """A node's own spill, at the end of its part of a tick: when its memory is over the limit, groups go to disk.
 
-Nobody is asked: the brief names the limit and an order of groups, the node knows its bytes. What it spills is
-durable already; memory is written anew without it. Groups in flight are not in the order.
+Nobody is asked: the brief names the limit and one order of the groups of all operators, the node knows its bytes. What it
+spills is durable already; memory is written anew without it. Groups in flight are not in the order.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from engine.adapt import pieces
+from engine.reports import Longs
 from engine.state import ranges
 from engine.state.files import Fresh, Tiers
 from engine.state.model import Change, Run, Runs
@@ -27,7 +28,7 @@ Disk = dict[int, Runs]
 def relieve(step: NodeStep, changes: Mapping[int, Change]) -> tuple[dict[int, Change], Disk]:
     """The step's changes and, if the node is over its limit, what goes to disk of each side."""
     tick, op, node = step.tick, step.op, step.node
-    limit, order = tick.limits.get(node), tick.victims.get((op.id, node), ())
+    limit, order = tick.limits.get(node), tick.victims.get(node, ())
     if limit is None or not order:
         return dict(changes), {}
     sides = tuple(
@@ -43,8 +44,8 @@ def relieve(step: NodeStep, changes: Mapping[int, Change]) -> tuple[dict[int, Ch
     )
     if used + other <= limit.most:
         return dict(changes), {}
-    need = max(used + other - limit.target, int(limit.share * used))
-    victims = _choose(sides, order, need, op.groups)
+    need = max(used + other - limit.target, int(limit.share * (used + other)))
+    victims = _choose(step, sides, order, need)
     if not victims:
         return dict(changes), {}
     name = f"{step.fresh.name()[:-6]}"
@@ -57,15 +58,26 @@ def relieve(step: NodeStep, changes: Mapping[int, Change]) -> tuple[dict[int, Ch
     )
 
 
-def _choose(sides: tuple[Runs, ...], order: tuple[int, ...], need: int, groups: int) -> Ranges:
-    """As many groups as are needed, in the order given, of those that have anything in memory."""
-    sizes = np.zeros(groups, dtype=np.int64)
-    for runs in sides:
-        for run in runs:
-            sizes += run.bytes_of(groups)
-    some = [g for g in order if sizes[g]]
-    reached = np.cumsum(sizes[some])
-    return ranges.of(some[: int(np.searchsorted(reached, need)) + 1])
+def _choose(step: NodeStep, sides: tuple[Runs, ...], order: tuple[int, ...], need: int) -> Ranges:
+    """This operator's groups among those that go: of all operators' groups on the node that have anything in memory, as
+    many as are needed, in the order given. What came to the others in this tick is not known here; all operators go by
+    the same order, so that together they shed what is needed, and not each of them all of it."""
+    parts: list[Longs] = []
+    first = 0
+    for op in step.plan.flow.ops:
+        if op.number == step.op.number:
+            mine, first = sides, sum(len(part) for part in parts)
+        else:
+            mine = step.tick.runs.get((op.id, step.node), ())
+        sizes = np.zeros(op.groups, dtype=np.int64)
+        for runs in mine:
+            for run in runs:
+                sizes += run.bytes_of(op.groups)
+        parts.append(sizes)
+    every, rows = np.concatenate(parts), np.array(order, dtype=np.int64)
+    rows = rows[every[rows] > 0]
+    gone = rows[: int(np.searchsorted(np.cumsum(every[rows]), need)) + 1] - first
+    return ranges.of(gone[(gone >= 0) & (gone < step.op.groups)].tolist())
 
 
 def part(

@@ -52,6 +52,7 @@ class Runs:
         self.side, self.wall_s, self._over = side, wall_s, over
         self.now: list[Running] = []
         self.ticks = 0  # there have been
+        self.gave_way = 0  # actions, because a node was over its budget
         self.apart = False  # every job is one of its own
 
     def waits_for_tick(self, *, ending: bool) -> bool:
@@ -130,6 +131,7 @@ class Runs:
         tick begins."""
         for run in list(self.now):
             if run.log.pressed == "gives way":
+                self.gave_way += 1
                 self._throw(run, error)
             while run.log.pressed == "hurries" and run.future is not None and run in self.now:
                 self.side.wait(run.future)

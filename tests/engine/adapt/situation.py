@@ -93,6 +93,7 @@ class Situation:
         ticker.wall = self.local.clock
         ticker.step = self._paced(ticker.step)  # type: ignore[method-assign]
         self.desk = Desk(ticker, self.policy, self.budgets, records, self.local.clock, LocalSide)
+        self.desk.wall_s = self.local.clock
         self.side.eager = True
         return self.desk
 

@@ -9,8 +9,10 @@ import pytest
 
 from control.actions import Action, State
 from control.plans import Move, Spill
-from control.policies.registry import policy_from
+from control.policies.registry import KINDS, policy_from
+from control.requests import Request
 from tests.engine.adapt.deciding import text_of
+from tests.engine.adapt.feeds import OLD, fed
 from tests.engine.adapt.situation import Feed, Situation, ruled, situated
 
 KB = 1000
@@ -64,6 +66,19 @@ ACTS: dict[str, Acts] = {
         moved,
     ),
     "flux_hybrid": ({"delta_min_s": 3.0}, {"pace": SLOW}, (EVEN, EVEN), 15, moved),
+    "best_gain": (
+        {"span_s": 5.0, "chance": 0.5},
+        {"budgets": {0: 60 * KB, 1: 6000 * KB}},
+        (MUCH, LITTLE),
+        25,
+        moved,
+    ),
+}
+# The others: what they do is done without an action of theirs, or by a query of its own.
+ELSEWHERE = {
+    "none": "test_none_leaves_everything_to_the_nodes",
+    "local_spill": "test_local_spill_is_what_nodes_do_by_themselves",
+    "better_order": "test_better_order_changes_the_order_of_a_tree",
 }
 
 
@@ -114,3 +129,81 @@ def test_a_flux_rule_is_due_when_a_round_ends_whatever_its_interval() -> None:
         assert sum(e.times for e in house.store.rules.evaluations()) == evaluated
         facts = house.store.kept.get("round:it:local")
         assert facts[0] == it.desk._rounds.number
+
+
+def test_every_policy_has_its_situation() -> None:
+    assert {*ACTS, *ELSEWHERE} == set(KINDS) and not {*ACTS} & {*ELSEWHERE}
+    assert all(callable(globals()[test]) for test in ELSEWHERE.values())
+
+
+def test_better_order_changes_the_order_of_a_tree() -> None:
+    with fed() as feed:
+        feed.desk.policy.kind = policy_from(
+            {"policy": "better_order", "settle_s": 20.0, "span_s": 0.0}
+        )
+        feed.desk.policy.interval_s = 1.0
+        feed.ticks(50)
+        (action,) = feed.desk.records.actions.values()
+        assert action.state is State.DONE and feed.desk.records.by[action.id] == "better_order"
+        assert feed.joins.order != OLD
+
+
+TIGHT = dict.fromkeys((0, 1), 40 * KB)
+
+
+@pytest.mark.parametrize("door", ["adapt", "rule"])
+def test_none_leaves_everything_to_the_nodes(door: str) -> None:
+    parameters: dict[str, Any] = {"budgets": TIGHT, "pace": SLOW}
+    if door == "adapt":
+        with situated(policy_from({"policy": "none"}), **parameters) as it:
+            it.ticks(30, MUCH, LITTLE)
+            assert it.by("node 0") and not it.by("none")
+            assert it.desk.records.decisions and it.check() > 100
+        return
+    with ruled(text_of("none"), **parameters) as (it, house):
+        house.ticks(30, MUCH, LITTLE)
+        assert it.by("node 0") and not it.by("rule") and it.desk.led is None
+        assert house.store.rules.evaluations()[0].outcome == "nothing"
+
+
+@pytest.mark.parametrize("door", ["adapt", "rule"])
+def test_local_spill_is_what_nodes_do_by_themselves(door: str) -> None:
+    own = {"threshold": 0.3, "spill_percent": 15.0}
+    if door == "adapt":
+        with situated(policy_from({"policy": "local_spill", **own}), budgets=TIGHT) as it:
+            spills_early(it, it.ticks)
+        return
+    with ruled(text_of("local_spill", **own), budgets=TIGHT) as (it, house):
+        spills_early(it, house.ticks)
+
+
+def spills_early(it: Situation, ticks: Callable[..., None]) -> None:
+    while not it.by("node 0"):
+        ticks(1)
+        assert it.desk.snapshot().nodes.memory_bytes.max() < 0.5 * 40 * KB, "it spills at 30 %"
+    ticks(10)
+    assert it.check() > 100
+
+
+@pytest.mark.parametrize("door", ["adapt", "rule"])
+def test_the_hybrid_balances_memory_once_anything_is_on_disk(door: str) -> None:
+    """All nodes are as busy as each other; one has spilled, and has much more state."""
+    about: dict[str, Any] = {
+        "budgets": dict.fromkeys((0, 1), 600 * KB),
+        "pace": {0: 0.001, 1: 0.006},
+    }
+    if door == "adapt":
+        with situated(policy_from({"policy": "flux_hybrid", "delta_min_s": 3.0}), **about) as it:
+            hybrid(it, it.ticks, "flux_hybrid")
+        return
+    with ruled(text_of("flux_hybrid", delta_min_s=3.0), **about) as (it, house):
+        hybrid(it, house.ticks, "rule it")
+
+
+def hybrid(it: Situation, ticks: Callable[..., None], who: str) -> None:
+    it.take(MUCH, LITTLE)
+    mine = it.desk.snapshot().on(0)[:1]
+    it.desk.ask(Request("spill", 0, groups=tuple(int(g) for g in mine)), "ann")
+    ticks(15, MUCH, LITTLE)
+    moved(first(it, who))
+    assert it.check() > 100
