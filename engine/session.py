@@ -4,6 +4,7 @@ words go (a file; the terminal is the user's). What runs on the session is not k
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import shutil
@@ -152,7 +153,11 @@ def start_session(
     master = master or default_master(nodes)
     _set_environment(master)
     conf = SparkConf().setMaster(master).setAppName(app_name)
-    own = {"spark.local.dir": str(_scratch(scratch))}
+    # Hadoop gives files that it makes permissions of its own, whatever the process's umask.
+    own = {
+        "spark.local.dir": str(_scratch(scratch)),
+        "spark.hadoop.fs.permissions.umask-mode": _umask(),
+    }
     conf.setAll(list((spark_conf(master, nodes, driver_memory) | own | dict(extra)).items()))
     with (
         _log(log_dir) as log,
@@ -190,6 +195,15 @@ def spark_conf(master: str, nodes: int, driver_memory: str) -> dict[str, str]:
 def _scratch(folder: Path | None) -> Path:
     """The folder that Spark makes its own in, open to this user alone."""
     return private_folder(folder or Path(tempfile.gettempdir(), f"spillway-spark-{os.getuid()}"))
+
+
+def _umask() -> str:
+    """The process's umask in octal, without changing it for other threads; the usual one where the system does not say."""
+    with contextlib.suppress(OSError):
+        found = re.search(r"^Umask:\s*([0-7]+)", Path("/proc/self/status").read_text(), re.M)
+        if found:
+            return found[1][-3:]
+    return "022"
 
 
 def _set_environment(master: str) -> None:

@@ -17,7 +17,7 @@ from engine.errors import SetupError
 from engine.query.model import SinkSpec
 from engine.query.paths import Roots
 from engine.registry import folder_of, spec_of, with_umask
-from engine.session import _scratch
+from engine.session import _scratch, _umask
 from engine.sinks import ParquetDirectory, open_sink
 from tests.app.made import START_S
 from tests.before import unpack
@@ -76,6 +76,12 @@ def test_the_folder_of_sparks_own_files_is_its_owners(
     usual.chmod(0o755)
     with pytest.raises(SetupError, match="open to others"):
         _scratch(None)
+
+
+def test_what_hadoop_makes_goes_by_the_umask_too() -> None:
+    for bits in (0o022, 0o077, 0o027):
+        with run.umask(bits):
+            assert int(_umask(), 8) == bits
 
 
 def test_results_outside_the_data_folder_keep_the_users_umask(tmp_path: Path) -> None:
