@@ -3,7 +3,7 @@
     name = "relocate"
     mode = "propose"              # off, propose, auto
     query = "*"                   # or one query's name
-    every = "15s"                 # or cron = "0 3 * * *"
+    every = "15s"                 # or cron = "0 3 * * *"; Flux's policies are due whenever a round ends
     zone = "Europe/Berlin"        # of cron and quiet hours; UTC where nothing is said
     cooldown = "45s"              # after it proposed or did something
     quiet = ["22:00-06:00"]

@@ -17,11 +17,12 @@ from typing import Any
 
 from control.actions import State
 from control.arbiter import Running
+from control.conduct import conduct_of
 from control.cost.coefficients import Coefficients
 from control.cost.options import move_seconds
 from control.evaluate import evaluate
 from control.handling.plans import DAILY_BYTES, DAILY_PAUSE_S, DAY_S
-from control.interlock import Facts, Interlock, interlock, waits
+from control.interlock import Facts, Interlock, RoundId, interlock, waits
 from control.ledger import ActionRow
 from control.limits import ON_REQUEST, Limits
 from control.people import Role
@@ -37,6 +38,7 @@ from control.plans import (
     pairs_of,
     step_from_json,
 )
+from control.policies.flux import by_rounds, next_round_s
 from control.policies.local_spill import LocalSpill
 from control.ports import Store
 from control.rules import Mode, Rule
@@ -101,7 +103,9 @@ class _Run:
     def __init__(self, rule: Rule, first: ClusterSnapshot, setting: Setting, tally: Tally) -> None:
         self.rule, self.setting, self.tally = rule, setting, tally
         follows = setting.really is not None
-        self.real = Replay(first, None if follows else setting.local)
+        conduct = conduct_of(rule.policy)  # the rule brings its own to the nodes
+        local = setting.local if conduct is None else conduct.local
+        self.real = Replay(first, None if follows else local)
         self.idle = Replay(first, setting.local)
         self.script = _script(setting.really or (), first.time_s)
         self.anchor_s = first.time_s if setting.anchor_s is None else setting.anchor_s
@@ -110,6 +114,10 @@ class _Run:
         self.acted_s: float | None = None
         self.jobs: list[tuple[float, Step]] = []  # end, step: one after the other
         self.ahead: deque[Step] = deque()
+        self.delta_s = getattr(rule.policy, "delta_min_s", 0.0)
+        self.round: RoundId = (0, first.time_s)  # the last that has ended
+        self.decided: RoundId = self.round
+        self.round_began_s = first.time_s
 
     def on_to(self, after: ClusterSnapshot) -> None:
         self.real.enter(after)
@@ -129,6 +137,9 @@ class _Run:
         """The next moment that counts: of the grid, of the schedule, of what really happened."""
         grid = (now_s // STEP_S + 1) * STEP_S
         due = self.rule.schedule.next_after(now_s, self.anchor_s) or grid
+        if by_rounds(self.rule.policy) and self.rule.schedule.cron is None:
+            over = self.round_began_s + self.delta_s
+            due = over if over > now_s else grid
         if due < grid and (self.rule.schedule.every_s or STEP_S) < STEP_S:
             due = grid
         return min(grid, due, self.script[0][0] if self.script else grid)
@@ -161,6 +172,8 @@ class _Run:
 
     def _decide(self) -> None:
         now_s = self.real.now_s
+        if self.round == self.decided and now_s - self.round_began_s >= self.delta_s:
+            self.round = (self.round[0] + 1, self.round_began_s)
         lock = self._lock(now_s)
         if not lock.turn.due:
             return
@@ -180,6 +193,7 @@ class _Run:
             self.rule, lock, self.real.snapshot(), running, self.setting.numbers, limits
         )
         self.real.new_round()
+        self._next_round(found.preview if found.plan is not None else {}, now_s)
         if found.plan is None:
             self.tally.evaluated["nothing"] += 1
             self.tally.nothing[found.why.split(":")[0]] += 1
@@ -187,6 +201,14 @@ class _Run:
         self.tally.evaluated["acted"] += 1
         self.acted_s = now_s
         self._carry_out(found.plan, found.preview)
+
+    def _next_round(self, preview: Mapping[str, Any], now_s: float) -> None:
+        """The round that was decided on is over: the next begins when its moves are."""
+        self.decided = self.round
+        moved_s = sum(step["duration_s"] for step in preview.get("steps", ()))
+        self.round_began_s = now_s + moved_s
+        shortest_s = getattr(self.rule.policy, "delta_min_s", 0.0)
+        self.delta_s = next_round_s(self.delta_s, moved_s, shortest_s)
 
     def _lock(self, now_s: float) -> Interlock:
         left = self._left(now_s)
@@ -208,6 +230,8 @@ class _Run:
                 editor_role=Role.ADMIN,
                 bytes_left=left[0],
                 pause_left_s=left[1],
+                round=self.round if self.round[0] else None,
+                decided_round=self.decided,
             ),
         )
 

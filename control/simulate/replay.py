@@ -14,6 +14,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from control.cost.coefficients import LocalRule
 from control.limits import OPEN
 from control.migration.joins import Joins
 from control.migration.trees import Tree
@@ -68,7 +69,7 @@ class Replay:
         self.round_in, self.round_out = np.zeros(len(groups)), np.zeros(len(groups))
         self.in_flight = groups.in_flight.copy()
         self.order: tuple[Tree, float] | None = None  # changed to, and when
-        self.history = replace(recorded.history, round_start_s=recorded.time_s)
+        self.history = replace(recorded.history, round_start_s=recorded.time_s, round_s=0.0)
 
     def enter(self, after: ClusterSnapshot) -> None:
         """The stretch from where the last one ended to `after`."""
@@ -192,7 +193,14 @@ class Replay:
             groups=self._groups(),
             history=self.history,
             joins=self._joins(),
+            spill_rule=self._spill_rule(),
         )
+
+    def _spill_rule(self) -> LocalRule | None:
+        """When nodes spill here; as it was recorded, where they do what was recorded."""
+        if self.local is None:
+            return self.before.spill_rule
+        return LocalRule(self.local.threshold, self.local.spill_percent)
 
     def _joins(self) -> Joins | None:
         joins = self.before.joins

@@ -217,3 +217,39 @@ def test_what_is_only_noted_is_not_done() -> None:
     tally, ((world, _),) = through(rule_from(even()), shots, Setting(really=()))
     assert tally.fired
     assert (world.owner == shots[-1].groups.owner).all()
+
+
+FLUX = """
+name = "flux"
+mode = "auto"
+every = "1h"
+cooldown = "0s"
+needs_gain = false
+[policy]
+name = "flux_memory"
+delta_min_s = 40
+"""
+OWN = """
+name = "own"
+mode = "auto"
+every = "15s"
+[policy]
+name = "lazy_disk"
+threshold = 0.3
+ratio = 0.0
+"""
+
+
+def test_a_rule_of_rounds_decides_when_one_has_ended_whatever_its_interval() -> None:
+    shots = record(drift(1), [0] * 24 + [1] * 8, 4000 * MB, 12)
+    found = backtest(rule_from(FLUX), shots)
+    length_s = shots[-1].time_s - shots[0].time_s
+    rounds = sum(found["evaluations"].values())
+    assert length_s / 60 < rounds <= length_s / 40, "one each 40 s and a little"
+    assert found["by_kind"].get("move", 0) > 0
+
+
+def test_nodes_spill_by_the_rule_s_own_parameters() -> None:
+    shots = record(drift(1), [n % 4 for n in range(32)], 60 * MB, 12)
+    found = backtest(rule_from(OWN), shots)["benefit"]
+    assert found["with"]["overflows"] > found["without"]["overflows"], "at 30 %, not at 90 %"
