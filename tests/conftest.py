@@ -80,6 +80,7 @@ def _register_profiles() -> None:
 _register_profiles()
 
 
+@pytest.hookimpl(tryfirst=True)  # before pytest-xdist reads the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """What runs in one process of pytest-xdist, in its order: a module, and all that uses the one demo. What waits most
     begins first, so that nobody waits for it alone at the end."""

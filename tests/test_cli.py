@@ -142,7 +142,7 @@ def test_tail_follows(query: Path, tmp_path: Path) -> None:
         assert [process.stdout.readline().strip() for _ in range(3)] == ["k", "-", "2"]
     finally:
         process.send_signal(signal.SIGINT)
-        _, errors = process.communicate(timeout=30)
+        _, errors = process.communicate(timeout=240)
     assert process.returncode == run.EXIT_INTERRUPTED and errors == ""
 
 
@@ -278,7 +278,7 @@ def test_ctrl_c_stops_all_cleanly(query: Path, tmp_path: Path) -> None:
         assert line, "it ended"
         ticked |= set(re.findall(r"^(\w+): tick 0 ", line))
     process.send_signal(signal.SIGINT)
-    out, errors = process.communicate(timeout=60)
+    out, errors = process.communicate(timeout=240)
     assert (process.returncode, out) == (0, "")
     assert "finishing the running tick" in errors and "stopped; start again" in errors
     assert "Traceback" not in errors
@@ -300,7 +300,7 @@ def test_ctrl_c_while_starting(query: Path) -> None:
     process.stderr.readline()
     time.sleep(0.5)  # somewhere inside the start of the JVM
     process.send_signal(signal.SIGINT)
-    _, errors = process.communicate(timeout=60)
+    _, errors = process.communicate(timeout=240)
     assert "stopped; start again to resume" in errors
     assert "Traceback" not in errors
     assert process.returncode in (0, 130)

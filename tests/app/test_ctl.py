@@ -130,13 +130,13 @@ def desk(tmp_path: Path) -> Iterator[Desk]:
         target=serve, args=(console.app, 0, stop, lambda url: (told.append(url), ready.set()))
     )
     thread.start()
-    assert ready.wait(10)
+    assert ready.wait(60)
     made.url = told[0]
     place = {"url": made.url, "token": console.token(Role.ADMIN)}
     (tmp_path / "ctl.json").write_text(json.dumps(place))
     yield made
     stop.set()
-    thread.join(10)
+    thread.join(60)
     console.store.close()
     assert not thread.is_alive()
 

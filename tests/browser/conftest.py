@@ -29,7 +29,7 @@ FLAGS = [
 
 def pytest_configure() -> None:
     """Machines that build have two cores, and others on them: what is waited for comes late, not never."""
-    expect.set_options(timeout=20_000)
+    expect.set_options(timeout=60_000)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -6,7 +6,7 @@ from playwright.sync_api import Page, expect
 
 CARDS = "#overview-strip .nc"
 LINE = "#overview-output .scatterlayer .trace:first-child path.js-line"
-LONG_MS = 20_000
+LONG_MS = 60_000
 
 
 def ready(page: Page) -> None:

@@ -112,7 +112,7 @@ class Stage:
     def close(self) -> None:
         self.stop.set()
         if self.thread is not None:
-            self.thread.join(10)
+            self.thread.join(60)
         self.store.close()
 
     # -- the engine, played ------------------------------------------------------------------------------------

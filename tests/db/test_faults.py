@@ -186,7 +186,7 @@ def test_another_process_making_the_file_is_waited_for(tmp_path: Path) -> None:
         thread.start()
         thread.join(0.1)
         assert not done
-    thread.join(10)
+    thread.join(60)
     assert done[0].users.all() == []
     done[0].close()
 

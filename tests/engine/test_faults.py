@@ -224,7 +224,7 @@ def test_ctrl_c_in_the_middle_and_going_on(
     try:
         after_commits(case, process, 4)
         process.send_signal(number)
-        out, err = process.communicate(timeout=30)
+        out, err = process.communicate(timeout=240)
     finally:
         end(process)
     assert process.returncode == 0, err
@@ -249,7 +249,7 @@ def test_a_jvm_that_dies(spark: SparkSession, tmp_path: Path) -> None:
         for child in psutil.Process(process.pid).children(recursive=True):
             if child.name() == "java":
                 child.kill()
-        _, err = process.communicate(timeout=60)
+        _, err = process.communicate(timeout=240)
     finally:
         end(process)
     assert process.returncode == 2, err

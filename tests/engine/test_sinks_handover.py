@@ -67,13 +67,13 @@ def dying(method: str, call: int) -> Iterator[None]:
     left, dead = call, False
 
     def deadly(name: str, inner: Callable[..., Any]) -> Callable[..., Any]:
-        def wrapped(*args: Any) -> Any:
+        def wrapped(*args: Any, **more: Any) -> Any:
             nonlocal left, dead
             left -= name == method
             dead = dead or not left
             if dead:
                 raise Died(name)
-            return inner(*args)
+            return inner(*args, **more)
 
         return wrapped
 
