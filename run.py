@@ -387,11 +387,23 @@ def _shown(setting: Setting, value: object) -> dict[str, object]:
 
 
 def backup_command(arguments: argparse.Namespace, settings: Settings) -> int:
+    from control.redaction import places_in_file
     from db.maintenance import backup
+    from db.open import open_store
 
     data = _data(arguments, settings)
     backup(data, arguments.file)
-    print(f"saved to {arguments.file}, without named secrets ({data / 'secrets'} or secrets_dir)")
+    print(f"saved to {arguments.file}, without named secrets")
+    store = open_store(data)
+    try:
+        holding = [row.name for row in store.queries.all() if places_in_file(row.text)]
+    finally:
+        store.close()
+    if holding:
+        _say(
+            f"warning: passwords stand in the files of {', '.join(holding)}, and so in this backup: better keep "
+            "them as named secrets (run.py ctl secret set NAME)"
+        )
     return 0
 
 

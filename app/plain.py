@@ -13,6 +13,7 @@ from app.health import processes
 from app.parts import Need, Parts, parts_of
 from app.password_rules import LENGTH_MAX, LENGTH_MIN, password_fault
 from app.problems import Problem
+from app.redacted import seen_by
 from control.people import AuditLine, Role, Source
 
 HTML = "text/html; charset=utf-8"
@@ -177,7 +178,7 @@ def _status(parts: Parts) -> Response:
         who=found,
         csrf=found.session.csrf,
         processes=processes(parts.store, parts.settings, g.now_s),
-        queries=parts.store.queries.all(),
+        queries=[seen_by(row, found.actor.role) for row in parts.store.queries.all()],
         alerts=parts.store.alerts.open(),
     )
     return Response(page, content_type=HTML)

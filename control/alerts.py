@@ -15,6 +15,7 @@ import numpy as np
 
 from control.actions import State
 from control.ledger import ActionRow, Evaluation, QueryRow, Wanted
+from control.redaction import secrets_in_file, without
 from control.samples import Heartbeat, Sample, Series
 from control.snapshot import Doubles
 from control.units import said
@@ -101,7 +102,8 @@ def conditions(view: View, open: Open = frozenset()) -> list[Condition]:
 def _query(view: View, seen: Seen, open: Open) -> list[Condition]:
     name, found = seen.row.name, []
     if seen.row.state == "failed":
-        found.append(Condition("query_failed", name, seen.row.error or "it failed"))
+        error = without(seen.row.error, secrets_in_file(seen.row.text))
+        found.append(Condition("query_failed", name, error or "it failed"))
     if seen.row.wanted is not Wanted.RUNNING or seen.sample is None:
         return found
     if view.now_s - seen.sample.time_s > 2 * STALE_S:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import stat
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 
 from control.errors import SecretError
@@ -63,12 +64,11 @@ class SecretFolder:
     def values(self) -> list[str]:
         """Every value that can be read at all, so that it can be taken out of what is shown."""
         found = list[str]()
-        for secret in self.names():
-            try:
-                text = _text(self._path(secret.name).read_bytes())
-            except OSError:
-                continue
-            found += [text] if text else []
+        with suppress(SecretError):
+            for secret in self.names():
+                with suppress(OSError):
+                    text = _text(self._path(secret.name).read_bytes())
+                    found += [text] if text else []
         return found
 
     def put(self, name: str, value: str) -> None:

@@ -22,7 +22,7 @@ from control.conduct import from_json as conduct_from_json
 from control.errors import StoreError
 from control.ledger import Command, CommandState, QueryRow, Wanted
 from control.ports import Secrets, Store
-from control.redaction import redacted_json
+from control.redaction import redacted, redacted_json, secrets_in_file, without
 from control.samples import Heartbeat, Sample
 from engine.adapt.desk import Desk
 from engine.adapt.errands import Wish
@@ -200,8 +200,9 @@ class Service:
             self._kept[row.name] = _Kept(row, spec, about, wanted=Wanted.STOPPED)
         except (SpillwayError, OSError) as failure:
             error = failure if isinstance(failure, SpillwayError) else _not_placed(row, failure)
-            if row.state != "failed" or row.error != str(error):
-                self.store.queries.told(row.name, "failed", str(error), row.about, self.clock())
+            said = without(str(error), secrets_in_file(row.text))
+            if row.state != "failed" or row.error != said:
+                self.store.queries.told(row.name, "failed", said, row.about, self.clock())
 
     def _forget(self, name: str) -> None:
         status = self.host.status_of(name)
@@ -259,9 +260,9 @@ class Service:
             self._ended(command.id, CommandState.REFUSED, str(error))
             return
         except Exception as error:  # noqa: BLE001 (the next command must find an engine)
-            self.warn(
-                f"command {command.id}: {''.join(traceback.format_exception(error, limit=-FRAMES_MAX))}"
-            )
+            frames = "".join(traceback.format_exception(error, limit=-FRAMES_MAX))
+            known = self.secrets.values() if self.secrets is not None else ()
+            self.warn(f"command {command.id}: {redacted(frames, known)}")
             text = f"the engine met an error that it did not expect: see command {command.id} in engine.log"
             self._ended(command.id, CommandState.FAILED, text)
             return

@@ -8,6 +8,7 @@ Nothing is written to a file for that: the values are in the memory of Python an
 from __future__ import annotations
 
 import re
+import threading
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
@@ -30,6 +31,7 @@ _REPLACEMENT = f"$1$2{MASK}"
 _PATTERN = r"%d{yyyy-MM-dd HH:mm:ss} %p %c{1}: %replace{%maxLen{%m%n%ex{80}}{8000}}{\\s+$}{}%n"
 _SPECIAL = re.compile(r"([\\^$.|?*+()\[\]{}])")
 # What each running Spark's log leaves out besides.
+_CHANGING = threading.Lock()  # queries start in threads of their own
 _HIDDEN: WeakKeyDictionary[SparkContext, frozenset[str]] = WeakKeyDictionary()
 
 
@@ -62,18 +64,26 @@ def for_spark(spark: SparkSession, options: Mapping[str, str]) -> dict[str, str]
 
 def hide(spark: SparkSession, secrets: Iterable[str]) -> None:
     """Spark's log shows these secrets no more, however they are written."""
-    before = _HIDDEN.get(spark.sparkContext, frozenset())
-    now = before.union(secrets)
-    if now == before:
-        return
+    with _CHANGING:
+        before = _HIDDEN.get(spark.sparkContext, frozenset())
+        now = before.union(secrets)
+        if now != before:
+            _leave_out(spark, now)
+            _HIDDEN[spark.sparkContext] = now
+
+
+def _leave_out(spark: SparkSession, secrets: Iterable[str]) -> None:
+    """Put an appender in the place of each that writes to the console, which is all that our sessions have."""
     jvm: Any = spark.sparkContext._jvm
     log4j = jvm.org.apache.logging.log4j
     context = log4j.LogManager.getContext(False)
     root = context.getConfiguration().getRootLogger()
     replacement = log4j.core.pattern.RegexReplacement.createRegexReplacement(
-        jvm.java.util.regex.Pattern.compile(f"{_pattern(now)}|{_LOOKS_SECRET}"), _REPLACEMENT
+        jvm.java.util.regex.Pattern.compile(f"{_pattern(secrets)}|{_LOOKS_SECRET}"), _REPLACEMENT
     )
     for name, appender in dict(root.getAppenders()).items():
+        if appender.getClass().getSimpleName() != "ConsoleAppender":
+            continue  # of a session that somebody else has set up
         pattern = appender.getLayout().getConversionPattern()
         layout = log4j.core.layout.PatternLayout.newBuilder().withPattern(pattern)
         layout = layout.withAlwaysWriteExceptions(False)
@@ -84,7 +94,6 @@ def hide(spark: SparkSession, secrets: Iterable[str]) -> None:
         root.removeAppender(name)
         root.addAppender(fresh, None, None)
     context.updateLoggers()
-    _HIDDEN[spark.sparkContext] = now
 
 
 def _pattern(secrets: Iterable[str]) -> str:

@@ -10,6 +10,7 @@ from control.ledger import QueryRow, Wanted
 from control.redaction import places_in_file
 
 NODES_MAX = 1_000
+PLACES_MAX = 6
 LIVE = frozenset({"starting", "running", "pausing", "paused", "resuming", "stopping"})
 
 
@@ -34,7 +35,7 @@ def _registered(text: str) -> str:
     """Passwords in a file work, and stay in the store and its backups; there is a better place for them."""
     if not (places := places_in_file(text)):
         return "registered"
-    return f"registered; passwords stand in its file ({', '.join(places)}): better keep them as secrets and write {{secret:NAME}}"
+    return f"registered; passwords stand in its file ({', '.join(places[:PLACES_MAX])}): better keep them as secrets and write {{secret:NAME}}"
 
 
 def unregister(ports: Ports, asked: Asked) -> Answer:

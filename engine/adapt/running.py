@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from control import actions
 from control.actions import Action
+from control.redaction import redacted
 from engine.adapt.progress import Course, Log, Tick
 from engine.adapt.side import Found, Job, SideJobs
 from engine.adapt.tasks import Order
@@ -201,7 +202,7 @@ class Runs:
 
     def _failed(self, run: Running, error: Exception) -> None:
         """Before the commit state is as it was; after it, what is left undone is only a matter of tidiness."""
-        text = str(error).splitlines()[0] if str(error) else type(error).__name__
+        text = redacted(str(error)).splitlines()[0] if str(error) else type(error).__name__
         if run.action.committed:
             run.log.action = actions.rolled(run.action, True, self.wall_s())
         else:
