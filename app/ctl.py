@@ -35,7 +35,10 @@ VERBS: tuple[Verb, ...] = (
 def add_parser(subparsers: Any) -> argparse.ArgumentParser:
     """`ctl` and all its verbs below run.py's own."""
     top: argparse.ArgumentParser = subparsers.add_parser(
-        "ctl", help="look at and steer a running Spillway"
+        # Options in short would be options of this parser first: a verb's --to is no --token.
+        "ctl",
+        help="look at and steer a running Spillway",
+        allow_abbrev=False,
     )
     top.add_argument("--url", dest="at_url", metavar="URL", help="the console's address")
     given = top.add_mutually_exclusive_group()

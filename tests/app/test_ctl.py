@@ -30,6 +30,7 @@ from db.secrets import FOLDER, SecretFolder
 from tests.app.asking import RULE, joined
 from tests.app.made import QUERY, Console, action_row, begin, heard, with_query
 from tests.control.migration.outlooks import NEW, OLD
+from tests.inside import inside
 
 
 @dataclass
@@ -546,3 +547,10 @@ def test_a_secret_typed_at_a_terminal_is_asked_for_twice() -> None:
     assert ctl_secret.given("kafka", Terminal(), lambda _: next(typed)) == "two words"
     with pytest.raises(ClientError, match="the two values differ"):
         ctl_secret.given("kafka", Terminal(), lambda _: next(typed))
+
+
+def test_an_option_of_a_verb_is_not_taken_for_one_of_ctl(tmp_path: Path) -> None:
+    """A move's --to begins like --token and --token-file."""
+    done = inside("ctl", "--data", tmp_path, "propose", "move", "--node", "0", "--to", "1")
+    assert "ambiguous" not in done.stderr
+    assert "no console" in done.stderr or "ctl.json" in done.stderr, done.stderr
