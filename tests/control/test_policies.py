@@ -244,6 +244,26 @@ def test_f7_in_memory_first_then_larger() -> None:
     assert isinstance(step, Move) and step.parts[0].groups == (1,)
 
 
+@pytest.mark.parametrize(("budget", "moves"), [(9 * MB, 1), (8 * MB, 0)])
+def test_f8_a_receiver_is_filled_to_its_share_and_no_further(budget: int, moves: int) -> None:
+    """A group of 3 MB goes to a node with 3 MB of its own: that is 6 MB, of 8 MB more than 7 tenths."""
+    snapshot = cluster(
+        [[3 * MB, 3 * MB], [3 * MB]],
+        budget=budget,
+        rows_in_round=[50, 50, 100],
+        nodes={"busy": [1.0, 0.2]},
+    )
+    plan = FluxLoad(fits_memory=True).decide(snapshot, Limits(receiver_fill_max=0.7))
+    assert len(plan.steps) == moves
+
+
+def test_f8_takes_any_imbalance_from_1_on() -> None:
+    policy = policy_from({"policy": "flux_hybrid", "imbalance": 1.0})
+    assert policy == FluxHybrid(imbalance=1.0)
+    with pytest.raises(PolicyError, match="1 to 100"):
+        policy_from({"policy": "flux_hybrid", "imbalance": 0.9})
+
+
 def test_f8_memory_while_anything_is_on_disk() -> None:
     assert "load" in FluxHybrid().decide(cluster([[MB], [MB]]), OPEN).reasons[0].text
     spilled = cluster([[MB], [MB]], disk_bytes=[1, 0])

@@ -59,6 +59,12 @@ def test_the_best_comes_first_and_is_not_the_same_tree() -> None:
     ), "once there, there is little left to gain"
 
 
+def test_streams_of_less_than_a_row_a_second_are_proposed_for_too() -> None:
+    model = Model.of([0.1] * 4, CHAIN, [0.1, 0.005, 0.002], 60.0)
+    assert 0 < load_of(model, OLD).rows_in_per_s < 1
+    assert proposals(outlook(model, OLD), model, OLD, PACE)
+
+
 @given(models(5, 3), st.data())
 @settings(deadline=None, max_examples=15)
 def test_whatever_is_proposed_can_be_told(model: Model, data: st.DataObject) -> None:
