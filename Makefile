@@ -5,7 +5,7 @@ PY := .venv/bin/python
 # More arguments for the command behind a target: make test ARGS="-k tick -x"
 ARGS ?=
 # Two processes share the tests, module by module (tests/conftest.py).
-PARALLEL ?= -n 2 --dist loadgroup --no-loadscope-reorder
+PARALLEL ?= -n 2 --dist loadscope --no-loadscope-reorder
 
 # Spark's Python workers import our modules from here; another Spark on the machine must not be picked up.
 export PYTHONPATH := $(CURDIR)

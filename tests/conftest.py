@@ -13,10 +13,11 @@ import shutil
 import sys
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 ROOT = Path(__file__).resolve().parent.parent
 OURS = "spillway-tests-"
+DEMO = ("tests/browser/test_live.py", "tests/test_story.py")
 WAITING = ("demo", "tests/test_story_order.py")
 
 # Before anything imports pyspark: its worker processes inherit these from the JVM.
@@ -80,17 +81,27 @@ def _register_profiles() -> None:
 _register_profiles()
 
 
-@pytest.hookimpl(tryfirst=True)  # before pytest-xdist reads the groups
+def group_of(nodeid: str) -> str:
+    """What runs in one process of pytest-xdist, in its order: a module, and all that uses the one demo."""
+    module = nodeid.partition("::")[0]
+    return "demo" if module in DEMO else module
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What runs in one process of pytest-xdist, in its order: a module, and all that uses the one demo. What waits most
-    begins first, so that nobody waits for it alone at the end."""
-    groups = {}
-    for item in items:
-        module = item.nodeid.partition("::")[0]
-        demo = "demo" in getattr(item, "fixturenames", ())
-        groups[item] = "demo" if demo else module
-        item.add_marker(pytest.mark.xdist_group(groups[item]))
-    items.sort(key=lambda item: groups[item] not in WAITING)
+    """What waits most begins first, so that nobody waits for it alone at the end."""
+    items.sort(key=lambda item: group_of(item.nodeid) not in WAITING)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Of `--dist loadscope`. (`loadgroup` would do it by marks, but they do not reach it with pytest 9.)"""
+    from xdist.scheduler import LoadScopeScheduling
+
+    class Groups(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return group_of(nodeid)
+
+    return Groups(config, log) if config.getvalue("dist") == "loadscope" else None
 
 
 @pytest.fixture(scope="session")
