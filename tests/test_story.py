@@ -368,9 +368,10 @@ def test_one_of_each(up: Up) -> None:
 
 def test_stop_and_start_again(up: Up) -> None:
     before = {a["id"]: a["state"] for a in up.json("actions")["items"]}
-    password = up.password
+    file, password = up.first_password.exists(), up.password
     assert up.stop() == 0
     up.start().running()
     after = {a["id"]: a["state"] for a in up.json("actions", "--most", "500")["items"]}
     assert before.items() <= after.items()
-    assert up.said.count("first-password") == 1 and up.password == password
+    assert up.said.count("first-password") == 1
+    assert up.first_password.exists() == file and up.password == password, "no other is made"

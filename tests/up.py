@@ -56,6 +56,7 @@ class Up:
         self.arguments, self.settings = arguments, settings
         self.log = data.with_name(data.name + ".up.log")
         self.process: subprocess.Popen[bytes] | None = None
+        self._password = ""
 
     @property
     def url(self) -> str:
@@ -67,8 +68,15 @@ class Up:
 
     @property
     def password(self) -> str:
-        """The first one of `admin`, until it is changed."""
-        return (self.data / "first-password").read_text().strip()
+        """The first one of `admin`. Its file goes when it is changed, as the live tests of the browser do."""
+        if self.first_password.exists():
+            self._password = self.first_password.read_text().strip()
+        assert self._password, "nobody has seen the first password"
+        return self._password
+
+    @property
+    def first_password(self) -> Path:
+        return self.data / "first-password"
 
     @property
     def runs(self) -> bool:
@@ -87,6 +95,7 @@ class Up:
                 env={**os.environ, "SPARK_LOCAL_IP": "127.0.0.1"},
             )
         until(self._serving, 60, "the console")
+        assert self.password  # is known from now on
         return self
 
     def _serving(self) -> bool:
