@@ -12,7 +12,7 @@ export PYTHONPATH := $(CURDIR)
 unexport SPARK_HOME
 unexport VIRTUAL_ENV
 
-.PHONY: help setup dev run test test-all lint fmt bench bench-long bench-recovery bench-parts bench-adapt bench-store bench-watchers bench-commands bench-migrate bench-reorder bench-order bench-advice reproduce fuzz chaos lock clean
+.PHONY: help setup dev run test test-all lint fmt bench bench-long bench-recovery bench-parts bench-adapt bench-store bench-watchers bench-commands bench-migrate bench-reorder bench-order bench-advice reproduce reproduce-long fuzz chaos lock clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -81,6 +81,9 @@ bench-advice: dev ## migrations: predicted beside measured, and whether the advi
 
 reproduce: setup ## the papers' figures (ARGS="fig11", ARGS="--long"); pages in docs/papers
 	@$(PY) run.py reproduce $(ARGS)
+
+reproduce-long: setup ## the same with budgets of 50 MB a node and more: hours, tens of GB in data/papers
+	@$(PY) run.py reproduce --long $(ARGS)
 
 fuzz: dev ## the tests with random examples once more, with fresh ones each time
 	@HYPOTHESIS_PROFILE=fresh $(PY) -m pytest -m "hypothesis and not long and not bench" $(ARGS)

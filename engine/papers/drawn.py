@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+from engine.papers import page
 from engine.papers.figure import Claim
-from engine.papers.page import verdict
 from engine.papers.plot import svg
 
 
@@ -54,8 +54,11 @@ def write(about: About, drawn: Drawn, folder: Path, command: str, where: str) ->
     title = f"{about.paper} {about.name}"
     plotted = {line: v for line, v in drawn.series.items() if line not in drawn.table_only}
     (folder / f"{name}.svg").write_text(svg(title, plotted, drawn.x, drawn.y, first=drawn.first))
-    (folder / f"{name}.md").write_text(_page(about, drawn, name, f"`{command}`, {where}"))
+    made = page.commit()
+    written = f"`{command}` with commit {made}, {where}"
+    (folder / f"{name}.md").write_text(_page(about, drawn, name, written))
     raw = {
+        **page.record(drawn.claims, made),
         "figure": about.name,
         "points": list(drawn.points),
         "series": {line: [round(v, 6) for v in values] for line, values in drawn.series.items()},
@@ -71,15 +74,7 @@ def _page(about: About, drawn: Drawn, name: str, written: str) -> str:
         "",
         f"Written by {written}. Scale: {about.scale}.",
         "",
-        f"**Verdict: {verdict(list(drawn.claims))}.**",
-        "",
-        "| the paper's claim | found here | |",
-        "|---|---|---|",
-        *(
-            f"| {c.text} | {c.measured} | {'holds' if c.holds else '**does not hold**'} |"
-            for c in drawn.claims
-        ),
-        "",
+        *page.judged(drawn.claims),
     ]
     if about.why and not all(claim.holds for claim in drawn.claims):
         lines += [about.why, ""]

@@ -1,6 +1,6 @@
-"""An experiment's input: three streams from the generator, one file for each simulated minute.
+"""An experiment's input: three streams from the generator, one file for each tick.
 
-Files, so that every line of a figure has the same ticks whatever the machine does meanwhile: a tick is a minute.
+Files, so that every line of a figure has the same ticks whatever the machine does meanwhile.
 """
 
 from __future__ import annotations
@@ -21,24 +21,39 @@ from engine.sources import generator
 STREAMS = ("a", "b", "c")
 SQL = "SELECT a.k, a.va, b.vb, c.vc FROM a JOIN b ON a.k = b.k JOIN c ON a.k = c.k"
 EPOCH_S = 1_700_000_000
+SPEED = 10.0  # times the paper's rates is the pace that the engine is to keep
 
 
 @dataclass(frozen=True)
 class Feed:
-    """`knobs` are the generator's options; `rate` rows a second and stream."""
+    """`knobs` are the generator's options; `rate` rows a second and stream; a tick takes in `tick_s` seconds of them.
+    `factor`: times the paper's rows, which is in `rate` and the tuple range already."""
 
     minutes: int
     rate: float
     knobs: Mapping[str, str] = field(default_factory=dict)
     groups: int = 300
+    tick_s: float = 60.0
+    factor: float = 1.0
 
     @property
-    def rows_per_minute(self) -> int:
-        return round(60 * self.rate)
+    def rows_per_tick(self) -> int:
+        return round(self.tick_s * self.rate)
+
+    @property
+    def ticks(self) -> int:
+        return round(60 * self.minutes / self.tick_s)
+
+    @property
+    def clock_s(self) -> float:
+        """A tick's input by the clock, if rows came at SPEED times the paper's rates."""
+        return self.tick_s * self.factor / SPEED
 
     @property
     def key(self) -> str:
-        about = json.dumps([self.minutes, self.rate, self.groups, sorted(self.knobs.items())])
+        about = json.dumps(
+            [self.minutes, self.rate, self.groups, self.tick_s, sorted(self.knobs.items())]
+        )
         return hashlib.blake2b(about.encode(), digest_size=6).hexdigest()
 
     def make(self, under: Path) -> Path:
@@ -54,12 +69,12 @@ class Feed:
         }
         for name in STREAMS:
             (folder / name).mkdir(parents=True)
-            seed, rows = generator.stream_seed(name), self.rows_per_minute
-            for minute in range(self.minutes):
-                batch = generator.batch(options, seed, minute * rows, (minute + 1) * rows)
-                path = folder / name / f"{minute:04d}.parquet"
+            seed, rows = generator.stream_seed(name), self.rows_per_tick
+            for tick in range(self.ticks):
+                batch = generator.batch(options, seed, tick * rows, (tick + 1) * rows)
+                path = folder / name / f"{tick:04d}.parquet"
                 pq.write_table(_named(batch, name), path)
-                os.utime(path, (EPOCH_S + minute, EPOCH_S + minute))
+                os.utime(path, (EPOCH_S + tick, EPOCH_S + tick))
 
 
 def once(folder: Path, write: Callable[[Path], None]) -> Path:

@@ -1,4 +1,4 @@
-"""What a figure is: its lines, what is plotted, and the claim that its shape must bear out. Values only."""
+"""What a figure is: its lines, what is plotted, and the claims that its shape must bear out. Values only."""
 
 from __future__ import annotations
 
@@ -9,20 +9,37 @@ from engine.papers.feed import Feed
 from engine.papers.lines import Line, Run
 
 Runs = Sequence[Run]
+ROW_BYTES = 24  # of state: hash, key and value
 
 
 @dataclass(frozen=True)
 class Claim:
-    """One thing that the paper says the figure shows, judged on our runs."""
+    """One thing that a paper says its figure shows, judged on our runs; or, if it is `ours`, one that we say."""
 
     text: str
     measured: str
     holds: bool
+    ours: bool = False
+
+    @property
+    def said(self) -> str:
+        """As pages have it."""
+        return f"(ours) {self.text}" if self.ours else self.text
+
+
+def claim(text: str, measured: str, holds: bool) -> Claim:
+    """Of the paper."""
+    return Claim(text, measured, bool(holds))
+
+
+def ours(text: str, measured: str, holds: bool) -> Claim:
+    """Of ours."""
+    return Claim(text, measured, bool(holds), ours=True)
 
 
 @dataclass(frozen=True)
 class Figure:
-    """A figure of a paper. `scale` says how our parameters stand to the paper's."""
+    """A figure of a paper. `scale` says what differs from the paper's parameters beside the feed's factor."""
 
     name: str
     paper: str
@@ -32,9 +49,9 @@ class Figure:
     lines: Callable[[Feed, bool], Sequence[Line]]
     judge: Callable[[Runs], Sequence[Claim]]
     plots: str = "results"  # or memory
-    why: str = ""  # where the claim does not hold here
+    why: str = ""  # where a claim does not hold here
 
 
 def state_bytes(feed: Feed, minutes: float | None = None) -> int:
-    """State of the query after so many minutes: hash, key and value of every row of three streams."""
-    return int(3 * 24 * feed.rows_per_minute * (feed.minutes if minutes is None else minutes))
+    """State of the query after so many minutes, of its three streams."""
+    return int(3 * ROW_BYTES * 60 * feed.rate * (feed.minutes if minutes is None else minutes))

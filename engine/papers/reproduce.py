@@ -7,9 +7,11 @@ simulator need no Spark.
 from __future__ import annotations
 
 import difflib
+import json
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -27,7 +29,7 @@ from engine.papers import (
     zhu2004_plans,
 )
 from engine.papers.figure import Claim, Figure
-from engine.papers.lines import run_line
+from engine.papers.lines import Run, run_line
 from engine.papers.live import NODES
 from engine.papers.live_figure import LiveFigure, Runner
 from engine.papers.simulated import Simulation
@@ -40,6 +42,7 @@ WORK = ROOT / "data" / "papers"
 PAGES = ROOT / "docs" / "papers"
 MOST_NODES = 5  # of liu2005's lines
 Drawable = Figure | LiveFigure | Simulation
+Done = dict[str, Run]  # by what a line runs
 FIGURES: Sequence[Drawable] = (
     *liu2005.FIGURES,
     *liu2005_moves.FIGURES,
@@ -94,15 +97,15 @@ def reproduce(names: Sequence[str], *, long: bool, out: Path | None) -> int:
     """Run figures one after the other, those by the clock on a Spark session with as many slots as they have nodes; how
     many have a claim that does not hold."""
     figures = find(names) if names else list(FIGURES)
-    missed = 0
+    missed, done = 0, Done()
     for kind, nodes in ((Figure, MOST_NODES), (LiveFigure, NODES), (Simulation, 0)):
         mine = [figure for figure in figures if isinstance(figure, kind)]
         with _session(nodes if mine else 0) as spark:
             runner = Runner(spark, WORK, long) if spark is not None else None
             for figure in mine:
-                claims = _drawn(figure, runner, long, out or PAGES)
+                claims = _drawn(figure, runner, long, out or PAGES, done)
                 missed += not all(claim.holds for claim in claims)
-                print(f"{figure.name}: {page.verdict(list(claims))}", flush=True)
+                print(f"{figure.name}: {page.verdict(claims)}", flush=True)
     return missed
 
 
@@ -125,7 +128,9 @@ def _session(nodes: int) -> Iterator[SparkSession | None]:
         spark.stop()
 
 
-def _drawn(figure: Drawable, runner: Runner | None, long: bool, out: Path) -> Sequence[Claim]:
+def _drawn(
+    figure: Drawable, runner: Runner | None, long: bool, out: Path, done: Done
+) -> Sequence[Claim]:
     """One figure with its page."""
     if isinstance(figure, Simulation):
         return simulated.write(figure, out, f"{zhu2004.COMMAND} {figure.name}")
@@ -137,10 +142,15 @@ def _drawn(figure: Drawable, runner: Runner | None, long: bool, out: Path) -> Se
     feed = figure.feed(long)
     runs = []
     for line in figure.lines(feed, long):
-        runs.append(run_line(runner.spark, line, feed, WORK))
-        print(f"{figure.name}: {line.name}: {_said(runs[-1].results)}", file=sys.stderr)
-    return page.write(figure, runs, out, command)
+        # Figures that show the same line run it once.
+        about = feed.key, replace(line, name="", policy={}), json.dumps(line.policy, sort_keys=True)
+        key = repr(about)
+        if key not in done:
+            done[key] = run_line(runner.spark, line, feed, WORK)
+        runs.append(replace(done[key], line=line))
+        print(f"{figure.name}: {line.name}: {_said(runs[-1])}", file=sys.stderr)
+    return page.write(figure, feed, runs, out, command)
 
 
-def _said(results: Sequence[int]) -> str:
-    return f"{len(results)} minutes, {results[-1]:,} results" if results else "nothing"
+def _said(run: Run) -> str:
+    return f"{run.minutes:g} minutes, {run.results[-1]:,} results" if run.results else "nothing"

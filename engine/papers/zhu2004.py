@@ -25,7 +25,7 @@ from control.migration.trees import Tree
 from control.simulate.migrate import FREE, Pace, Ran, Strategy, run
 from control.simulate.tracks import poisson
 from engine.papers.drawn import Drawn
-from engine.papers.figure import Claim
+from engine.papers.figure import claim, ours
 from engine.papers.simulated import Simulation
 
 PAPER = "zhu2004"
@@ -78,10 +78,6 @@ def length(
     return mean(migrated(*about, n, exact_purge=exact_purge).stage_s for n in range(seeds))
 
 
-def claim(text: str, measured: str, holds: bool) -> Claim:
-    return Claim(text, measured, bool(holds))
-
-
 def linear(x: Sequence[float], y: Sequence[float]) -> tuple[float, float]:
     """Slope of the line through the origin, and the share of the variation that it explains."""
     a, b = np.array(x), np.array(y)
@@ -114,8 +110,8 @@ def _fig9() -> Drawn:
                 fit > 0.98,
             ),
             claim("T_PT is 2W", f"{slope:.2f} W", 1.8 <= slope <= 2.1),
-            claim(
-                "(ours) half of that is due to lemma 2.2: with a purge by the oldest part it is W",
+            ours(
+                "half of that is due to lemma 2.2: with a purge by the oldest part it is W",
                 f"{tight:.2f} W",
                 0.9 <= tight <= 1.15,
             ),
@@ -245,8 +241,8 @@ def _fig12() -> Drawn:
                 f"T_MS passes T_PT on a processor that is never busy: {seen} ({sides}), predicted at {at:.2f} s; on the same processor T_PT is longer at every window",
                 any(a > b for a, b in zip(moving, slow, strict=True)),
             ),
-            claim(
-                "(ours) the crossover with 2W is where the equations derived again put it",
+            ours(
+                "the crossover with 2W is where the equations derived again put it",
                 f"between {sides}, predicted {at:.2f} s",
                 cross is not None
                 and WINDOWS_3[cross - 1] <= at * 1.1

@@ -24,11 +24,11 @@ from control.migration.lengths import Times, moving_s, span_s
 from control.migration.model import Known, Model
 from control.migration.strategies import Change, Estimate, moving, parallel
 from engine.papers.drawn import Drawn
-from engine.papers.figure import Claim
+from engine.papers.figure import Claim, claim, ours
 from engine.papers.live import NODES, LiveLine, LiveRun
 from engine.papers.live_figure import LiveFigure, Runner
 from engine.papers.paced import Chain
-from engine.papers.zhu2004 import CLASSES, NEW, OLD, PAPER, claim
+from engine.papers.zhu2004 import CLASSES, NEW, OLD, PAPER
 
 OLD_ORDER, NEW_ORDER = "(((a b) c) d)", "(a ((b c) d))"  # figure 4 of the paper
 AT_S = 3.0  # by the clock, before a migration begins
@@ -114,8 +114,8 @@ def line(x: Sequence[float], y: Sequence[float]) -> tuple[float, float, float]:
 def model_claim(*lines: tuple[Sequence[float], Sequence[float]]) -> Claim:
     """Of lines of measured and predicted lengths, what comes after the lessons."""
     most = max(off(measured[LESSONS:], said[LESSONS:]) for measured, said in lines)
-    return claim(
-        "(ours) the engine's own model predicts the length within 25 %, after two runs that taught it",
+    return ours(
+        "the engine's own model predicts the length within 25 %, after two runs that taught it",
         f"at most {most:.0%} off",
         most <= TRUE_LEAST,
     )
@@ -160,8 +160,8 @@ def _fig9(run: Runner) -> Drawn:
                 fit > 0.98,
             ),
             claim("T_PT is 2W", f"{slope:.2f} W and {start:.2f} s", 1.8 <= slope <= 2.2),
-            claim(
-                "(ours) it is W, as a purge by the oldest part needs no more",
+            ours(
+                "it is W, as a purge by the oldest part needs no more",
                 f"{slope:.2f} W",
                 0.9 <= slope <= 1.15,
             ),
@@ -185,7 +185,7 @@ def _fig10(run: Runner) -> Drawn:
     ]
     found, said = lengths(runs), predicted(runs)
     cpu, equations = computing(runs), [by_equations(one) for one in runs]
-    mine, whole = exponent(windows[1:], cpu[1:]), exponent(windows[1:], found[1:])
+    mine, whole = exponent(windows, cpu), exponent(windows, found)
     return Drawn(
         {
             "T_MS measured": found,
@@ -197,12 +197,12 @@ def _fig10(run: Runner) -> Drawn:
         [
             claim(
                 "T_MS grows as a polynomial in W, faster than W",
-                f"from {found[1]:.2f} s at {windows[1]:g} s to {found[-1]:.2f} s at {windows[-1]:g} s, as W^{whole:.1f}",
+                f"from {found[0]:.2f} s at {windows[0]:g} s to {found[-1]:.2f} s at {windows[-1]:g} s, as W^{whole:.1f}",
                 whole > 1,
             ),
-            claim(
-                "(ours) the work does",
-                f"CPU of computing states from {cpu[1]:.2f} to {cpu[-1]:.2f} s, as W^{mine:.1f}",
+            ours(
+                "the work does",
+                f"CPU of computing states from {cpu[0]:.2f} to {cpu[-1]:.2f} s, as W^{mine:.1f}",
                 mine > 1.5,
             ),
             claim(
@@ -250,8 +250,8 @@ def _fig11(run: Runner) -> Drawn:
                 f"from {moved[0]:.2f} to {moved[-1]:.2f} s",
                 moved[-1] > moved[0] and line(rates, moved)[0] > 0,
             ),
-            claim(
-                "(ours) the work does, in proportion",
+            ours(
+                "the work does, in proportion",
                 f"CPU of computing states from {cpu[0]:.2f} to {cpu[-1]:.2f} s; a line explains {line(rates, cpu)[2]:.0%}",
                 line(rates, cpu)[2] > 0.9 and cpu[-1] > 2 * cpu[0],
             ),
@@ -296,8 +296,8 @@ def _fig12(run: Runner) -> Drawn:
                 f"at {windows[-1]:g} s: {moved[-1]:.2f} against {beside[-1]:.2f} s",
                 moved[-1] > beside[-1],
             ),
-            claim(
-                "(ours) they cross, the other way round, near where the engine's model puts it",
+            ours(
+                "they cross, the other way round, near where the engine's model puts it",
                 f"measured {_said(seen)}, predicted {_said(thought)}",
                 seen is not None and thought is not None and abs(seen - thought) <= 1.0,
             ),

@@ -15,10 +15,11 @@ from statistics import mean
 
 from engine.papers import probe
 from engine.papers.drawn import Drawn
+from engine.papers.figure import Claim, claim, ours
 from engine.papers.live import LiveLine, LiveRun
 from engine.papers.live_figure import LiveFigure, Runner
 from engine.papers.paced import Chain
-from engine.papers.zhu2004 import PAPER, claim
+from engine.papers.zhu2004 import PAPER
 from engine.papers.zhu2004_live import OLD_ORDER
 
 BETTER_ORDER = "(((b c) d) a)"
@@ -122,12 +123,12 @@ def total(ran: LiveRun, until_s: float) -> int:
 
 
 def _drawn(
-    run: Runner, found: Mapping[str, list[float]], y: str, claims: list[object], ran: Runs
+    run: Runner, found: Mapping[str, list[float]], y: str, claims: Sequence[Claim], ran: Runs
 ) -> Drawn:
     longest = max(map(len, found.values()))
     return Drawn(
         found,
-        claims,  # type: ignore[arg-type]
+        claims,
         [f"{n + 1} s" for n in range(longest)],
         "second",
         y,
@@ -156,11 +157,11 @@ def _took(ran: LiveRun) -> str:
     return f"{actual['seconds']:.2f} s, of which no tick ran for {actual['pause_s']:.2f} s"
 
 
-def _same(ran: Runs) -> object:
+def _same(ran: Runs) -> Claim:
     """Whoever has taken in all has made the same results."""
     rows = {sum(tick.rows_out for tick in one.ticks) for one in ran.values() if one.whole}
-    return claim(
-        "(ours) every line that came to the end of the input has as many results",
+    return ours(
+        "every line that came to the end of the input has as many results",
         ", ".join(f"{n:,}" for n in sorted(rows)),
         len(rows) == 1,
     )

@@ -17,8 +17,9 @@ from control.migration.trees import Tree
 from control.simulate.migrate import Ran, Strategy, run
 from control.simulate.tracks import poisson
 from engine.papers.drawn import Drawn
+from engine.papers.figure import Claim, claim
 from engine.papers.simulated import Simulation
-from engine.papers.zhu2004 import MASKS, OLD, PACE, PAPER, TIMES, claim, model
+from engine.papers.zhu2004 import MASKS, OLD, PACE, PAPER, TIMES, model
 
 BETTER: Tree = (((1, 2), 3), 0)
 AT_S, UNTIL_S = 10.0, 50.0
@@ -79,11 +80,11 @@ def part(values: Sequence[float], start_s: float, end_s: float) -> list[float]:
     return list(values[int(start_s / SAMPLE_S) : int(end_s / SAMPLE_S)])
 
 
-def _counts(setting: Setting, claims: Sequence[object], found: dict[str, list[float]]) -> Drawn:
+def _counts(setting: Setting, claims: Sequence[Claim], found: dict[str, list[float]]) -> Drawn:
     longest = max(map(len, found.values()))
     return Drawn(
         found,
-        claims,  # type: ignore[arg-type]
+        claims,
         [f"{n + 1} s" for n in range(longest)],
         "second",
         "rows in between",
