@@ -28,7 +28,9 @@ def parser() -> argparse.ArgumentParser:
     papers = actions.add_parser("reproduce", help="the papers' figures on this engine")
     papers.add_argument("figures", nargs="*", metavar="FIGURE", help="which; all without any")
     papers.add_argument("--list", action="store_true", help="the figures there are")
-    papers.add_argument("--long", action="store_true", help="as long as in the papers")
+    papers.add_argument(
+        "--long", action="store_true", help="budgets of 50 MB a node and more: hours"
+    )
     papers.add_argument("--out", type=Path, metavar="DIR", help="instead of docs/papers")
     actions.add_parser("settings", help="every setting, its value and what it is")
     _processes(actions)

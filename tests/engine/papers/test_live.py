@@ -208,6 +208,19 @@ def test_figures_judge_what_they_are_given(
     assert not found or figure.why[:60] in page
 
 
+def test_all_windows_count_where_lengths_grow(tmp_path: Path) -> None:
+    """From the second window on they grow as W^1.5, from the first one as W^0.8."""
+    lengths = dict(zip((8.0, 16.0, 24.0, 32.0, 40.0), (1.81, 1.79, 4.82, 5.85, 6.96), strict=True))
+
+    class Recorded(MadeUp):
+        def __call__(self, chain: Chain, line: LiveLine) -> LiveRun:
+            return made_up(chain, line, lengths[chain.window_s])
+
+    figure = next(one for one in zhu2004_live.FIGURES if one.name == "live-fig10")
+    grows = figure.draw(Recorded(tmp_path)).claims[0]
+    assert not grows.holds and "from 1.81 s at 8 s" in grows.measured and "W^0.8" in grows.measured
+
+
 def test_partners_make_the_load_that_is_asked_for() -> None:
     partners = probe.partners_for(0.5, 4e-7, 1000.0, (0.5, 0.1))
     made = probe.between_per_s(1000.0, (partners, 0.5, 0.1))

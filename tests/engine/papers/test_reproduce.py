@@ -186,6 +186,30 @@ def test_adaptation_is_judged_by_what_the_paper_measured() -> None:
     ]
 
 
+def test_memory_and_moves_are_judged_by_what_the_paper_measured() -> None:
+    pushes = [made_up("0 %")]
+    pushes += [
+        replace(made_up("x", actions=moves(n, "spill")), line=Line("x", {}, budget=100))
+        for n in (17, 6, 4, 2)
+    ]
+    assert missed("fig10", pushes) == []
+    assert missed("fig10", [*pushes[:4], replace(pushes[4], memory=[[101]])]) == [
+        "memory stays under control"
+    ]
+    assert missed("fig10", [*pushes[:4], pushes[3]]) == ["the more is pushed at once, the less oft"]
+    less = [8_000] * 40
+    assert missed("fig12", [made_up("low"), made_up("high", results=less)]) == []
+    assert len(missed("fig12", [made_up("low"), made_up("high")])) == 1
+    uneven, even = made_up("none", memory=[[900, 100]] * 40), made_up("90", memory=[[5, 4]] * 40)
+    assert missed("fig16", [uneven, even]) == [] and len(missed("fig16", [uneven, uneven])) == 1
+    full, moved = made_up("full", actions=moves(3, "spill"), results=less), made_up("moved")
+    assert missed("fig17", [full, moved]) == []
+    assert len(missed("fig17", [moved, full])) == 2
+    lazy = made_up("lazy", results=[10] * 20 + less[:20])
+    active = made_up("active", results=[5] * 20 + [9_000] * 20)
+    assert missed("fig21", [lazy, active]) == [] and len(missed("fig21", [active, active])) == 2
+
+
 def test_clean_ups_are_judged_by_the_time_they_take() -> None:
     low = made_up("low", cleanup_rows=100, cleanup_s=1.0)
     high = made_up("high", cleanup_rows=500, cleanup_s=13.0, results=[0] * 39 + [1_000])
