@@ -56,7 +56,7 @@ def applied(up: Up, proposal: str) -> list[dict[str, Any]]:
     ended = until(
         lambda: (c := up.json("commands", command))["state"] not in ("queued", "taken") and c, 60
     )
-    assert ended["state"] == "done", ended
+    assert ended["state"] == "done", f"{ended['state']}: {ended['outcome']}"
     return [up.json("action", name) for name in ended["outcome"]["actions"]]
 
 
