@@ -53,7 +53,6 @@ class Need:
     tokens: bool = True  # bearer tokens will do
     sessions: bool = True  # signed-in browsers will do
     active: bool = False  # calling it means that the user is there: not for polls
-    own_csrf: bool = False  # it has a form of its own, from before there is a session
     before_change: bool = (
         False  # also for whoever must choose another password before anything else
     )

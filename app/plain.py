@@ -30,7 +30,7 @@ def install(app: Flask) -> None:
     parts = parts_of(app)
     page = Need(Role.VIEWER, tokens=False, active=True)
     _add(app, "/sign-in", "sign_in_form", "GET", PUBLIC, lambda: _form(parts))
-    _add(app, "/sign-in", "sign_in", "POST", Need(None, own_csrf=True), lambda: _sign_in(parts))
+    _add(app, "/sign-in", "sign_in", "POST", Need(None), lambda: _sign_in(parts))
     always = replace(page, before_change=True)
     _add(app, "/sign-out", "sign_out", "POST", always, lambda: _sign_out(parts))
     _add(app, guard.CHANGE, "password_form", "GET", always, lambda: _password_form())

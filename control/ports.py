@@ -98,7 +98,6 @@ class Commands(Protocol):
     def page(
         self, *, before: str | None = None, most: int = 100, query: str = ""
     ) -> list[Command]: ...
-    def newest_mark(self) -> int: ...  # changes whenever a row was added: cheap to poll
 
 
 class Proposals(Protocol):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sqlalchemy import Connection, func, insert, select, update
+from sqlalchemy import Connection, insert, select, update
 
 from control.errors import StoreConflict, StoreError
 from control.ledger import Command, CommandState, Json
@@ -64,11 +64,6 @@ class Commands:
     def page(self, *, before: str | None = None, most: int = 100, query: str = "") -> list[Command]:
         with self.file.read() as db:
             return made(Command, db.execute(page_by_seq(COMMANDS, before, most, query=query)))
-
-    def newest_mark(self) -> int:
-        """Changes whenever a row was added."""
-        with self.file.read() as db:
-            return int(db.execute(select(func.max(COMMANDS.c.seq))).scalar() or 0)
 
 
 def _expire(db: Connection, now_s: float) -> None:

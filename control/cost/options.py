@@ -40,8 +40,6 @@ class Priced:
     option: Option
     cost_row_s: float
     gain_row_s: float
-    nothing_row_s: float
-    after_row_s: float
     full_s: float
     pause_s: float = 0.0
 
@@ -237,6 +235,6 @@ def price(outlook: Outlook, options: Sequence[Option]) -> list[Priced]:
     nothing = np.add.reduceat(outlook.nothing.row_s[scene.real], starts) + scene.saved_row_s
     gain = nothing - after - scene.fixed_row_s
     full = np.minimum.reduceat(rolled.full_s, starts)
-    columns = (cost, gain, nothing, after, full, scene.pause_s)
+    columns = (cost, gain, full, scene.pause_s)
     figures = zip(*(column.tolist() for column in columns), strict=True)
     return [Priced(option, *row) for option, row in zip(options, figures, strict=True)]

@@ -53,9 +53,8 @@ def ranked(
             for (key, most), (low, high) in zip(ranges, spans.values(), strict=True)
             if key in best
         }
-    total = float(outlook.nothing.row_s.sum())
     soonest = float(outlook.nothing.full_s.min(initial=np.inf))
-    options = [*best.values(), Priced(NOTHING, 0.0, 0.0, total, total, soonest)]
+    options = [*best.values(), Priced(NOTHING, 0.0, 0.0, soonest)]
     return sorted(options, key=lambda p: (-p.gain_row_s, p.option.kind, p.option.node))
 
 

@@ -62,10 +62,6 @@ class RowPrices:
     def insert_s(self) -> float:
         return self._direct(2) or self._solved()[1]
 
-    @property
-    def task_s(self) -> float:
-        return self._solved()[2]
-
     def _direct(self, at: int) -> float:
         rows, cpu = self.direct[at : at + 2]
         return cpu / rows if rows > 1 else 0.0

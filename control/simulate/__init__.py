@@ -1,5 +1,5 @@
-"""A small simulator of memory, rates and results: good enough to compare policies, seeded, no clock.
+"""Small simulators of memory, rates and results: seeded, no clock.
 
-world.py is the physics, workloads.py what arrives, run.py a whole run with a policy and the arbiter. Apart from these,
-tracks.py runs trees of window joins row by row, and migrate.py goes from one to another on a simulated processor.
+backtest.py has a rule decide over what was recorded, on replay.py and course.py. tracks.py runs trees of window joins row
+by row, and migrate.py goes from one to another on a simulated processor.
 """

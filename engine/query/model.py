@@ -209,9 +209,3 @@ class JoinQuery:
     bounds: tuple[Bound, ...] = ()
     order: Tree | None = None
     group: GroupQuery | None = None
-
-    @property
-    def key_types(self) -> tuple[str, ...]:
-        """The type of each key class."""
-        types = {part.number: part.type for given in self.inputs for part in given.keys}
-        return tuple(types[number] for number in sorted(types))

@@ -65,7 +65,6 @@ class Workload:
     stream: str
     values: Mapping[str, str]
     changed: Mapping[str, str]  # of these, what differs from the query file
-    since_us: int  # 0: never changed
 
 
 def change(checkpoint: Path, stream: str, options: Mapping[str, Any], *, now_us: int) -> Workload:
@@ -279,4 +278,4 @@ def _workload(stream: str, record: Record) -> Workload:
     values = {n: last.options.get(n, OPTIONS[n].default) for n in OPTIONS if n in LIVE}
     before = {n: base.options.get(n, OPTIONS[n].default) for n in values}
     changed = {n: text for n, text in values.items() if text != before[n]}
-    return Workload(stream, values, changed, last.at_us)
+    return Workload(stream, values, changed)

@@ -8,9 +8,9 @@ import numpy as np
 
 from control.limits import OPEN
 from control.policies.local_spill import LocalSpill
-from control.simulate.workloads import Workload, drifting
-from control.simulate.world import World
 from control.snapshot import ClusterSnapshot, History
+from tests.control.fluid.workloads import Workload, drifting
+from tests.control.fluid.world import World
 
 MB = 1_000_000
 EVEN = """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from control.simulate.workloads import Workload, drifting
+from tests.control.fluid.workloads import Workload, drifting
 
 MB = 1_000_000
 TEXT = """

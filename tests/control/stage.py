@@ -25,9 +25,9 @@ from control.plans import Cleanup, Move, Spill, plan_from_json
 from control.policies.local_spill import LocalSpill
 from control.rules import rule_from
 from control.samples import Heartbeat, Sample
-from control.simulate.workloads import Workload
-from control.simulate.world import World, spills_in
 from control.snapshot import History, Longs
+from tests.control.fluid.workloads import Workload
+from tests.control.fluid.world import World, spills_in
 from tests.db.template import fresh_store
 
 QUERY = "simulated"

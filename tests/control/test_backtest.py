@@ -19,10 +19,10 @@ from control.policies.local_spill import LocalSpill
 from control.rules import rule_from
 from control.simulate.backtest import Fired, Setting, backtest, recorded, through
 from control.simulate.replay import Replay
-from control.simulate.workloads import classes
-from control.simulate.world import World
 from tests.control.agree import agreement, replay_agreement
 from tests.control.drifting import MB, drift, even, record
+from tests.control.fluid.workloads import classes
+from tests.control.fluid.world import World
 from tests.control.stage import QUERY, START_S, Stage
 
 

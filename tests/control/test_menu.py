@@ -16,10 +16,10 @@ from control.limits import OPEN, Limits
 from control.menu import forecast, menu
 from control.plans import plan_from_json
 from control.predict import preview
-from control.simulate.workloads import classes
-from control.simulate.world import World
 from control.snapshot import NO_LIMIT, ClusterSnapshot, History
 from tests.control.cost_example import EXAMPLE, example
+from tests.control.fluid.workloads import classes
+from tests.control.fluid.world import World
 from tests.control.large import large
 from tests.control.made import MB, cluster, snapshots
 

@@ -21,16 +21,16 @@ from control.policies.local_spill import LocalSpill
 from control.policies.none import Nothing
 from control.policies.registry import KINDS, Policy
 from control.policies.relocate import Relocate
-from control.simulate.run import Outcome, Setting, simulate
-from control.simulate.workloads import (
+from control.snapshot import History
+from tests.control.fluid.run import Outcome, Setting, simulate
+from tests.control.fluid.workloads import (
     ALTERNATE,
     Workload,
     classes,
     drifting,
     skewed_owners,
 )
-from control.simulate.world import World
-from control.snapshot import History
+from tests.control.fluid.world import World
 
 RULE = LocalSpill(1.0)
 LONG = Setting(3000)

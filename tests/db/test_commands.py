@@ -45,9 +45,8 @@ class Commands(RuleBasedStateMachine):
     @rule(who=st.integers(0, 1), life_s=st.integers(1, 30), query=st.sampled_from(["q", "r"]))
     def add(self, who: int, life_s: float, query: str) -> None:
         one = command(f"c{len(self.model)}", self.now_s, life_s, query=query)
-        mark = self.stores[1 - who].commands.newest_mark()
         self.stores[who].commands.add(one)
-        assert self.stores[1 - who].commands.newest_mark() != mark
+        assert self.stores[1 - who].commands.find(one.id) == one
         self.model[one.id] = one
 
     @precondition(lambda self: self.model)

@@ -69,7 +69,7 @@ class Feed:
 
 @contextmanager
 def fed(
-    order: str = OLD,
+    order: str | None = OLD,
     *,
     sql: str = CHAIN,
     window_s: float | None = WINDOW_S,

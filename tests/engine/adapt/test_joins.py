@@ -86,7 +86,7 @@ def test_what_a_row_costs_adds_up_to_what_ticks_took() -> None:
                 kept, joined = kept + one.rows_in, joined + one.rows_in + one.rows_out
                 cpu_s += one.cpu_s
             times += len({one.operator for one in report.operators})
-        told = prices.join_s * joined + prices.insert_s * kept + prices.task_s * times
+        told = prices.join_s * joined + prices.insert_s * kept + prices._solved()[2] * times
         assert prices.join_s >= 0 and prices.insert_s >= 0
         assert told == pytest.approx(cpu_s, rel=0.3)
 
@@ -289,6 +289,17 @@ def test_a_restart_goes_on_with_what_was_known() -> None:
         feed.ticks(5)
         rates_are(feed.joins)
         selectivities_are(feed.joins, ["cd", "bcd", "abc"], within=0.3)
+
+
+def test_a_restart_goes_on_with_what_was_known_of_two_streams() -> None:
+    with fed(None, sql="SELECT a.id AS i0, b.id AS i1 FROM a JOIN b ON a.x = b.x") as feed:
+        feed.ticks(10)
+        before = feed.joins
+        assert before.known
+        feed.desk.close()
+        feed.local.start(3)
+        feed.desk = desk_of(feed.local)
+        assert feed.joins.known and feed.joins.model.rates == before.model.rates
 
 
 def test_what_a_crash_leaves_behind() -> None:

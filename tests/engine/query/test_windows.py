@@ -110,7 +110,9 @@ def test_conditions_between_event_times(text: str, expected: dict[tuple[int, int
 
 def test_equal_times_are_a_key_too() -> None:
     found = query(f"SELECT a.ts{ON}AND a.ts = b.ts")
-    assert found.key_types == ("bigint", "timestamp") and bounds(found) == both(0)
+    assert [key.type for key in found.inputs[0].keys] == ["bigint", "timestamp"] and bounds(
+        found
+    ) == both(0)
     assert found.outputs[0].source == "$1"
 
 

@@ -15,9 +15,9 @@ from control.limits import OPEN, Limits
 from control.plans import Cleanup, Move, Plan, SetBudget, Spill
 from control.policies.local_spill import LocalSpill
 from control.policies.registry import Policy
-from control.simulate.workloads import Workload
-from control.simulate.world import World, spills_in
 from control.snapshot import Doubles, History, Longs, node_sums
+from tests.control.fluid.workloads import Workload
+from tests.control.fluid.world import World, spills_in
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,6 @@ from __future__ import annotations
 import numpy as np
 
 from control.plans import Cleanup, Move, Plan, Spill, pairs_of
-from control.simulate.workloads import Workload
 from control.snapshot import (
     HALF_LIFE_S,
     NEVER_S,
@@ -24,10 +23,11 @@ from control.snapshot import (
     Operator,
     node_sums,
 )
+from tests.control.fluid.workloads import Workload
 
 
 class World:
-    """A cluster and one join, second by second. The only thing in control/ that changes."""
+    """A cluster and one join, second by second."""
 
     def __init__(self, workload: Workload, owner: Longs, budget_bytes: Longs) -> None:
         groups = len(workload)
