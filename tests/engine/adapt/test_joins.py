@@ -19,6 +19,7 @@ from control.arbiter import Refusal, Why
 from control.limits import Limits
 from control.migration.joins import Joins
 from control.migration.model import TreeLoad, load_of
+from control.migration.statistics import OperatorTold, Statistics, TickTold
 from control.migration.strategies import ESTIMATES
 from control.migration.trees import mask_of
 from control.orders import better_orders, priced_order
@@ -165,6 +166,25 @@ def test_what_is_spilled_is_not_taken_for_a_poor_match() -> None:
         assert sum(feed.local.ticker.manifest.disk_bytes(n) for n in range(2)) > 50_000
         rates_are(feed.joins)
         selectivities_are(feed.joins, ["ab", "abc"], within=0.4)
+
+
+def test_where_nothing_is_spilled_rows_met_all_that_there_was(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Also where that was nothing: windows are so short beside a tick that hardly any rows join."""
+    told: list[OperatorTold] = []
+    add = Statistics.add
+
+    def listening(statistics: Statistics, tick: TickTold) -> None:
+        told.extend(tick.operators)
+        add(statistics, tick)
+
+    monkeypatch.setattr(Statistics, "add", listening)
+    with fed(speed=200.0) as feed:
+        feed.ticks(10)
+    sides = [side for operator in told for side in operator.sides]
+    assert any(not side.state_rows and not side.rows_in for side in sides), "one has none"
+    assert {side.met for side in sides} == {1.0}
 
 
 def test_a_clean_up_teaches_nothing_about_keys() -> None:
