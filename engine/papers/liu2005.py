@@ -244,8 +244,7 @@ CLEANUP = (
 FIGURES: Sequence[Figure] = (
     Figure(
         "fig6", PAPER, "Partitioning a small query", "no budget", _fig6_feed, _fig6_lines, _fig6,
-        why="Machines are processes of one computer here, and what a tick takes changes from one to the next by more than "
-        "what a task more costs.",
+        why="Machines are processes of one computer here, whose cores they share.",
     ),
     Figure(
         "fig7",

@@ -255,7 +255,5 @@ FIGURES: Sequence[Figure] = (
         _fig21_feed,
         _fig21_lines,
         _fig21,
-        why="Pushing is not preceded by a wait here, and groups with few results that go to disk owe little: what the others make with the room "
-        "is more from the first minute on.",
     ),
 )  # fmt: skip
