@@ -526,19 +526,28 @@
   }
   function clear(clicks) { if (clicks && S.data) { choose([], false); } return no(); }
 
-  /* The table's boxes follow the selection; the selection follows them only when somebody is using the table. */
-  var used = 0;
+  /* The table's boxes follow the selection; the selection follows them only when somebody is using the table. A box that
+     somebody has ticked is theirs however late the browser comes to it; of anything else in the table, only what follows at once. */
+  var SOON_MS = 800, LATE_MS = 10000, used = 0, boxes = new Map();
   ["pointerdown", "keydown"].forEach(function (kind) {
-    document.addEventListener(kind, function (event) { if (event.target.closest && event.target.closest("#placement-table")) { used = Date.now(); } }, true);
+    document.addEventListener(kind, function (event) {
+      if (!event.target.closest || !event.target.closest("#placement-table")) { return; }
+      used = Date.now();
+      var row = event.target.closest("[row-id]");
+      var ticks = kind === "keydown" ? event.key === " " : event.target.closest(".ag-checkbox-input-wrapper, .ag-selection-checkbox");
+      if (row && ticks) { boxes.set(Number(row.getAttribute("row-id")), used); }
+    }, true);
   });
   function ticked(given, rows, ticks_) {
     var want = new Set(given ? given.groups : []), shown = (rows || []).map(function (r) { return r.group; });
     var have = new Set((ticks_ && ticks_.ids ? ticks_.ids.map(Number) : (ticks_ || []).map(function (r) { return r.group; })));
-    var differs = shown.some(function (g) { return want.has(g) !== have.has(g); });
-    if (!differs) { return no(); }
+    var differing = shown.filter(function (g) { return want.has(g) !== have.has(g); });
+    if (!differing.length) { return no(); }
     var by = (window.dash_clientside.callback_context.triggered || []).map(function (one) { return one.prop_id; });
-    if (by.indexOf("placement-table.selectedRows") >= 0 && Date.now() - used < 800) {
-      shown.forEach(function (g) { if (have.has(g)) { S.chosen.add(g); } else { S.chosen.delete(g); } });
+    var now = Date.now(), soon = by.indexOf("placement-table.selectedRows") >= 0 && now - used < SOON_MS;
+    var theirs = differing.filter(function (g) { return soon || now - (boxes.get(g) || 0) < LATE_MS; });
+    if (theirs.length) {
+      theirs.forEach(function (g) { boxes.delete(g); if (have.has(g)) { S.chosen.add(g); } else { S.chosen.delete(g); } });
       tellDash();
       return no();
     }

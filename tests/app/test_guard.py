@@ -510,7 +510,7 @@ def test_an_error_of_ours_shows_no_traceback(console: Console, monkeypatch: Any)
         raise RuntimeError("a secret inside")
 
     monkeypatch.setattr(console.store.queries, "all", broken)
-    console.app.logger.disabled = True
+    monkeypatch.setattr(console.app.logger, "disabled", True)
     for answer in (
         console.call("GET", "/api/v1/queries"),
         console.signed_in().client.get("/status"),

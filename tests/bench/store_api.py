@@ -9,7 +9,7 @@ from typing import Any
 from app.api.all import ROUTES
 from app.api.table import PREFIX
 from control.ledger import QueryRow, Wanted
-from tests.app.made import Clock, Console, begin
+from tests.app.made import Clock, Console, begin, people
 from tests.bench.store_fill import END_S, HOUR_S, QUERY, Scale
 
 SPANS = {"15 min": 900, "1 h": HOUR_S, "24 h": 24 * HOUR_S, "7 d": 168 * HOUR_S}
@@ -21,6 +21,7 @@ RULE = (
 def console_over(folder: Path, scale: Scale) -> Console:
     """A console at the store's end, as an hour after it: with its query, a rule and a proposal."""
     console = begin(folder, Clock(END_S + 1))
+    people(console.store)  # `begin` makes them in new stores only
     text = f'name = "{QUERY}"\n'
     console.store.queries.add(QueryRow(QUERY, text, "", scale.nodes, Wanted.RUNNING, True, END_S))
     console.store.queries.told(QUERY, "running", "", {"tree": "join"}, END_S)

@@ -36,7 +36,10 @@ def drawn_anew(page: Page, stage: Stage) -> None:
 
 
 def middle(page: Page, selector: str) -> tuple[float, float]:
-    box: Any = page.locator(selector).first.bounding_box()
+    """Of what stands there now: between two drawings there may be nothing for a moment."""
+    box: Any = until(
+        lambda: page.locator(selector).first.bounding_box(), 60, f"a box of {selector}"
+    )
     return box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
 
 

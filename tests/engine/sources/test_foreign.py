@@ -20,6 +20,7 @@ from engine.errors import SourceError
 from engine.footers import FILES_MAX
 from engine.query.ddl import parse_type
 from engine.query.file import read_query
+from engine.query.paths import Roots
 from engine.query.types import arrow_type
 from engine.registry import NotAQuery
 from engine.registry import check as check_text
@@ -238,7 +239,7 @@ def test_a_registered_query_is_refused_too(tmp_path: Path) -> None:
     for stream in "ab":
         text = text.replace(f'path = "{stream}"', f'path = "{tmp_path}/{stream}"')
     with pytest.raises(NotAQuery, match="column c is uint32 in the file, and int is declared"):
-        check_text(text, tmp_path / "data", [tmp_path])
+        check_text(text, tmp_path / "data", Roots([tmp_path], []))
 
 
 def test_only_the_streams_own_files_are_looked_at(
